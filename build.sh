@@ -243,8 +243,7 @@ fuzz() {
   ensure_package test
   ensure_node
   apt_install chromium chromium
-  cd tests
-  PYTHONPATH=.. exec "../$PY" -m fuzz "$@"
+  exec "$PY" -m tests.fuzz "$@"
 }
 
 bench() {

@@ -15,11 +15,11 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import choosing
 import pytest
-import seeds
-from chromium import FLAGS, find
 from hypothesis import settings
+
+from tests.support import choosing, seeds
+from tests.support.chromium import FLAGS, find
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -160,7 +160,7 @@ def page(chromium: Browser) -> Iterator[Page]:
 @pytest.fixture(scope="module")
 def site() -> Iterator[str]:
     """The address of the pages, as `xla-wasm serve` serves them."""
-    from browsing import served
+    from tests.support.browsing import served
 
     with served() as address:
         yield address
@@ -169,8 +169,7 @@ def site() -> Iterator[str]:
 @pytest.fixture(scope="module")
 def static_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The site as files, on a host that knows nothing of it and sends no headers."""
-    from browsing import served
-
+    from tests.support.browsing import served
     from xla_wasm.site import pages
 
     folder = tmp_path_factory.mktemp("static")

@@ -1,4 +1,4 @@
-// Callbacks of JAX programs, in Node and in pages: tests/test_callbacks_js.py makes the programs.
+// Callbacks of JAX programs, in Node and in pages: tests/web/test_callbacks_js.py makes the programs.
 
 import { line } from '../../web/requests/callbacks.js';
 import { checks } from './devices.mjs';

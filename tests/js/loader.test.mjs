@@ -1,4 +1,4 @@
-// The JS host on the hand-written artifacts that tests/test_node.py puts into $FIXTURES.
+// The JS host on the hand-written artifacts that tests/web/test_node.py puts into $FIXTURES.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

@@ -1,4 +1,4 @@
-// A weight that comes in parts, on the module that tests/test_bring.py puts into $FIXTURES.
+// A weight that comes in parts, on the module that tests/plan/test_bring.py puts into $FIXTURES.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

@@ -1,5 +1,5 @@
-// Modules, weights and servers that mean harm, in Node and in pages: tests/test_strangers_js.py makes and serves them.
-// Each function gives what was not as it should be.
+// Modules, weights and servers that mean harm, in Node and in pages: tests/web/test_strangers_js.py makes and serves
+// them. Each function gives what was not as it should be.
 
 import { checks, halt, patient, spied } from './devices.mjs';
 

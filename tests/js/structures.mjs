@@ -1,5 +1,6 @@
 // Arguments, results and weights by name and in structures, in Node, Deno, Bun and in pages:
-// tests/test_structures_js.py makes and serves the modules, and compares what comes out with what Python's host gives.
+// tests/web/test_structures_js.py makes and serves the modules, and compares what comes out with what Python's host
+// gives.
 
 import { checks } from './devices.mjs';
 
@@ -88,7 +89,7 @@ const X = Float32Array.from({ length: 9 }, (_, i) => i);
 const Y = [11, 12, 29, 39, 47, 66];
 const params = { w: W, b: [B] };
 
-/** What tests/test_structures.py does with the same function in Python. */
+/** What tests/host/test_structures.py does with the same function in Python. */
 export async function handmade({ load }, base, { where }) {
   const { wrong, test, equal, rejects } = checks();
   const options = { here: {}, worker: { worker: true } }[where];

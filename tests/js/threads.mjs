@@ -1,4 +1,4 @@
-// Programs on several threads: see tests/test_threads_js.py.
+// Programs on several threads: see tests/web/test_threads_js.py.
 
 import { kept } from './kept.mjs';
 

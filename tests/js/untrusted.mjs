@@ -1,4 +1,4 @@
-// Modules loaded with `untrusted: true`, in Node and in pages: tests/test_untrusted_js.py makes and serves them.
+// Modules loaded with `untrusted: true`, in Node and in pages: tests/web/test_untrusted_js.py makes and serves them.
 
 import { makeMailboxes } from '../../web/devices/shared_memory.js';
 import { limited } from '../../web/limits/untrusted.js';

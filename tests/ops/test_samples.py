@@ -1,0 +1,147 @@
+"""Every sample of every operation, by every way of running it: reference evaluator, XLA:CPU, compiled for each
+target."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+import pytest
+
+import xla_wasm
+from tests.support import closeness, xla_cpu
+from xla_wasm.ops.collective import record as collective
+from xla_wasm.ops.sample import DeviceSample, Sample
+from xla_wasm.ops.table import OPS
+from xla_wasm.reference import EVALUATE, evaluate, evaluate_replicated
+
+FAMILIES = (
+    *(
+        "elementwise",
+        "movement",
+        "indexing",
+        "reduce",
+        "sort",
+        "window",
+        "dot",
+        "conv",
+        "linalg",
+        "fft",
+        "norm",
+        "random",
+        "control",
+    ),
+    *("collective", "hostio", "custom", "dynamic"),
+)
+TARGETS = ("simd128", "relaxed-simd")
+XLA_ULP = 4
+"""What XLA:CPU's transcendental functions may be further off."""
+
+_MODULES = [import_module(f"xla_wasm.ops.{family}.samples") for family in FAMILIES]
+SAMPLES: tuple[Sample, ...] = tuple(sample for module in _MODULES for sample in module.SAMPLES)
+REPLICATED: tuple[DeviceSample, ...] = tuple(
+    sample for module in _MODULES for sample in getattr(module, "REPLICATED", ())
+)
+
+
+def _ids(samples: Sequence[Sample | DeviceSample]) -> list[str]:
+    seen: Counter[str] = Counter()
+    ids = []
+    for sample in samples:
+        seen[sample.name] += 1
+        ids.append(sample.name if seen[sample.name] == 1 else f"{sample.name} {seen[sample.name]}")
+    return ids
+
+
+def _each(samples: Sequence[Sample | DeviceSample], on_xla: bool = False) -> pytest.MarkDecorator:
+    """A test of each sample, or of those of which XLA:CPU has the results too."""
+    named = [(sample, name) for sample, name in zip(samples, _ids(samples)) if not (on_xla and sample.xla)]
+    return pytest.mark.parametrize("sample", [sample for sample, _ in named], ids=[name for _, name in named])
+
+
+each_sample, each_sample_of_xla = _each(SAMPLES), _each(SAMPLES, on_xla=True)
+each_replicated, each_replicated_of_xla = _each(REPLICATED), _each(REPLICATED, on_xla=True)
+
+
+def _check(sample: Sample, results: list[closeness.Array], ulp: float) -> None:
+    assert len(results) == len(sample.expected)
+    for i, (actual, expected) in enumerate(zip(results, sample.expected)):
+        closeness.assert_same(actual, expected, ulp, f"result {i}")
+
+
+def check_host(sample: Sample, given: dict[str, Any]) -> None:
+    """What came out to the host."""
+    for what, expected in {"outfeed": sample.host.outfeed, **sample.host.send}.items():
+        got = given.get("outfeed", []) if what == "outfeed" else given["send"][what]
+        assert len(got) == len(expected)
+        for i, (item, wanted) in enumerate(zip(got, expected)):
+            assert isinstance(item, tuple) == isinstance(wanted, tuple)
+            for a, b in zip(*(x if isinstance(x, tuple) else (x,) for x in (item, wanted)), strict=True):
+                closeness.assert_same(a, b, 0, f"{what} {i}")
+
+
+@each_sample
+def test_reference(sample: Sample) -> None:
+    given = sample.host.arguments()
+    _check(sample, evaluate(sample.module(), *sample.args, **given), min(sample.ulp, 1))
+    check_host(sample, given)
+
+
+@each_sample_of_xla
+def test_xla(sample: Sample) -> None:
+    _check(sample, xla_cpu.run(sample.module(), *sample.args), sample.ulp and sample.ulp + XLA_ULP)
+
+
+@each_sample
+@pytest.mark.parametrize("target", TARGETS)
+def test_compiled(sample: Sample, target: str) -> None:
+    artifact = xla_wasm.compile(sample.module(), xla_wasm.Options(target=target))
+    given = sample.host.arguments()
+    _check(sample, xla_wasm.load(artifact).run(*sample.args, **given), sample.ulp)
+    check_host(sample, given)
+
+
+def _check_devices(sample: DeviceSample, results: Sequence[Sequence[closeness.Array]]) -> None:
+    assert [len(device) for device in results] == [len(device) for device in sample.expected]
+    for d, (device, expected) in enumerate(zip(results, sample.expected)):
+        for i, (a, b) in enumerate(zip(device, expected)):
+            closeness.assert_same(a, b, 0, f"device {d}, result {i}")
+
+
+@each_replicated
+def test_reference_on_several_devices(sample: DeviceSample) -> None:
+    _check_devices(sample, evaluate_replicated(sample.module(), sample.args, sample.replicas, sample.partitions))
+    _check_devices(sample, evaluate_replicated(sample.module(fixed=True), sample.args))
+
+
+@each_replicated_of_xla
+def test_xla_on_several_devices(sample: DeviceSample) -> None:
+    _check_devices(sample, xla_cpu.run_replicated(sample.module(), sample.args, sample.replicas, sample.partitions))
+
+
+@each_replicated
+@pytest.mark.parametrize("target", TARGETS)
+def test_compiled_for_several_devices(sample: DeviceSample, target: str) -> None:
+    """Whether or not the module states the numbers of replicas and partitions."""
+    options = xla_wasm.Options(target=target)
+    free = xla_wasm.load(xla_wasm.compile(sample.module(), options))
+    given = [list(arrays) for arrays in sample.args]
+    _check_devices(sample, free.run_replicated(given, num_replicas=sample.replicas, num_partitions=sample.partitions))
+    fixed = xla_wasm.load(xla_wasm.compile(sample.module(fixed=True), options))
+    _check_devices(sample, fixed.run_replicated(given))
+
+
+def test_every_operation_of_devices_is_sampled_on_several() -> None:
+    assert {op.opcode for op in collective.OPS} <= {sample.opcode for sample in REPLICATED}
+
+
+def test_every_supported_operation_is_sampled_and_documented() -> None:
+    sampled = {i.opcode for s in SAMPLES for i in s.module().instructions()}
+    own = {s.opcode for s in SAMPLES}
+    for opcode in OPS:
+        assert OPS[opcode].doc, f"{opcode} has no documentation"
+        assert opcode in own, f"{opcode} has no sample"
+        assert opcode in EVALUATE or opcode == "parameter", f"the reference evaluator does not run {opcode}"
+    assert sampled <= {*OPS}, "samples use operations that the compiler lacks"
