@@ -18,6 +18,7 @@ import pytest
 
 import xla_wasm
 from tests.support import closeness
+from tests.support.differential import run
 from tests.support.xla_builder_cases import ADD, CASES, DOUBLE, F32, LT, S32, Array, Body, Case
 from xla_wasm.builder import XlaBuilder, docs
 from xla_wasm.errors import ArgumentError, VerifyError
@@ -253,7 +254,7 @@ def shown(value: Any, b: XlaBuilder) -> str:
         return str(value)
     module = b.module(value)
     results = evaluate(module)
-    compiled = xla_wasm.load(xla_wasm.compile(module)).run()
+    compiled = run(module)
     for one, other in zip(results, compiled, strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-6)
     leaves = [f"{s.without_layout()} {r.tolist()}" for (_, s), r in zip(value.shape.leaves(), results)]

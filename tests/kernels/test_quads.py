@@ -13,6 +13,7 @@ import xla_wasm
 from tests.host.test_threads import fill_own_memory
 from tests.kernels.test_integer_products import finished, numbers
 from tests.support import relaxed_dots, seeds
+from tests.support.differential import run
 from tests.support.relaxed_dots import ENGINES, Engine
 from xla_wasm import Options
 from xla_wasm.builder import Builder
@@ -157,7 +158,7 @@ def test_quads_are_taken_where_they_are_exact(
     relaxed_dots.spoil_pairs(monkeypatch)
     (true,) = xla_wasm.evaluate(module, *given)
     for tune in TUNES:
-        (ours,) = xla_wasm.load(xla_wasm.compile(module, Options(target=RELAXED_SIMD, tune=tune))).run(*given)
+        (ours,) = run(module, *given, target=RELAXED_SIMD, tune=tune)
         taken = engine.exact and tune != WASMTIME and (engine.sign == "u" or tune == V8 and right == "s8")
         assert np.array_equal(ours, true) == taken, tune
 

@@ -13,6 +13,7 @@ import pytest
 from jax._src.lax.linalg import geqp3
 
 import xla_wasm
+from tests.support import differential
 from tests.support.closeness import Array
 from xla_wasm.ops.arrays import DTYPES
 from xla_wasm.reference import evaluate
@@ -41,7 +42,7 @@ def module_of(f: Callable[..., Any], *args: Array) -> xla_wasm.HloModule:
 
 def run(f: Callable[..., Any], *args: Array) -> list[Array]:
     """What the compiled module gives."""
-    return [np.asarray(leaf) for leaf in xla_wasm.load(xla_wasm.compile(module_of(f, *args))).run(*args)]
+    return differential.run(module_of(f, *args), *args)
 
 
 def of_jax(f: Callable[..., Any], *args: Array) -> list[Array]:
