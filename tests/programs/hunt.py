@@ -169,7 +169,7 @@ def difference(actual: list[Array], expected: list[Array], tolerance: float = 0)
 
 def _walk(case: Case) -> Failure | None:
     """The memory plan, walked step by step."""
-    from tests.plan.test_memory import check, planned
+    from tests.support.memory_walk import check, planned
 
     try:
         state = dict(case.state)

@@ -14,11 +14,11 @@ from jax import export
 
 import xla_wasm.jax
 from tests.mlir.test_mlir_bytecode import sample_modules
-from tests.ops.test_samples import check_host
 from tests.programs.hunt_stablehlo import check
-from tests.support import closeness, programs_linear, programs_more
-from tests.support.programs import PROGRAMS
-from tests.support.stablehlo_files import artifact_of, bytecode_of, parsed, to_hlo
+from tests.support import closeness
+from tests.support.samples import check_host
+from tests.support.stablehlo_files import CAPTURES, artifact_of, bytecode_of, parsed, to_hlo
+from tests.support.whole_programs import PROGRAMS
 from xla_wasm import HloModule, evaluate
 from xla_wasm.errors import ArgumentError, ParseError, UnsupportedError, VerifyError, XlaWasmError
 from xla_wasm.hlo.signature import parameter_leaves, result_leaves
@@ -53,7 +53,6 @@ def test_every_operation_with_properties_is_mapped_or_refused_by_name() -> None:
     assert lacking == {"collective_reduce"}
 
 
-LISTED = (programs_more, programs_linear)  # importing them adds to PROGRAMS
 SOME = (
     "digits_train_sgd",
     "transformer_gradient",
@@ -121,41 +120,6 @@ def test_platforms_other_than_the_cpu_are_left_out() -> None:
     module = HloModule.from_exported(exported(f, ONES, platforms=["tpu", "cpu"]))
     np.testing.assert_array_equal(evaluate(module, ONES)[0], ONES + 1)
     assert not any(x.opcode == "conditional" for x in module.instructions())
-
-
-CAPTURES = """
-func.func @main(%n: tensor<i32>, %x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
-  %zero = stablehlo.constant dense<0> : tensor<i32>
-  %one = stablehlo.constant dense<1> : tensor<i32>
-  %spread = stablehlo.constant dense<0.5> : tensor<3xf32>
-  %twice = stablehlo.add %x, %x : tensor<3xf32>
-  %0:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<3xf32>
-   cond {
-    %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
-    stablehlo.return %c : tensor<i1>
-  } do {
-    %j = stablehlo.add %i, %one : tensor<i32>
-    %even = stablehlo.compare EQ, %i, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
-    %z = "stablehlo.if"(%even) ({
-      %a = stablehlo.add %y, %twice : tensor<3xf32>
-      stablehlo.return %a : tensor<3xf32>
-    }, {
-      %a = stablehlo.multiply %y, %spread : tensor<3xf32>
-      stablehlo.return %a : tensor<3xf32>
-    }) : (tensor<i1>) -> tensor<3xf32>
-    stablehlo.return %j, %z : tensor<i32>, tensor<3xf32>
-  }
-  %1 = "stablehlo.case"(%n) ({
-    stablehlo.return %x : tensor<3xf32>
-  }, {
-    stablehlo.return %spread : tensor<3xf32>
-  }, {
-    %a = stablehlo.add %0#1, %twice : tensor<3xf32>
-    stablehlo.return %a : tensor<3xf32>
-  }) : (tensor<i32>) -> tensor<3xf32>
-  return %0#1, %1 : tensor<3xf32>, tensor<3xf32>
-}
-"""
 
 
 @pytest.mark.parametrize("write", [bytecode_of, artifact_of])

@@ -10,14 +10,12 @@ import numpy as np
 import pytest
 from jaxlib import _jax
 
-from tests.ops.test_samples import FAMILIES, REPLICATED, SAMPLES
 from tests.support import (
     closeness,
-    programs_linear,  # noqa: F401  lists its programs
-    programs_more,  # noqa: F401  the same
 )
-from tests.support.programs import PROGRAMS
+from tests.support.samples import FAMILIES, REPLICATED, SAMPLES
 from tests.support.text_cases import CASES
+from tests.support.whole_programs import PROGRAMS
 from xla_wasm import HloModule, UnsupportedError, XlaWasmError, evaluate
 from xla_wasm.hlo.ir import Module
 from xla_wasm.mlir.text import read
