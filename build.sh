@@ -208,7 +208,7 @@ test_all() {
   say "ruff"
   ruff check .
   say "biome"
-  .tools/biome/node_modules/.bin/biome lint --error-on-warnings
+  .tools/biome/node_modules/.bin/biome check --error-on-warnings
   say "mypy"
   mypy
   say "pytest, with Node, Chromium and Firefox"

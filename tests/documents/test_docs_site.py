@@ -23,7 +23,7 @@ from typer.main import get_command
 import xla_wasm
 from tests.documents.test_documents import COMMANDS, EXAMPLES, PYTHON
 from tests.support.browsing import SCREENSHOTS, WAIT, served
-from tests.support.document_blocks import FENCE, GENERATED, ROOT, Block, blocks, navigation, written
+from tests.support.document_blocks import FENCE, GENERATED, ROOT, Block, blocks, loader_options, navigation, written
 from tests.support.node_host import node_for
 from xla_wasm.command import cli
 
@@ -161,8 +161,7 @@ def test_the_reference_has_everything_that_is_public(site: Path, monkeypatch: py
     ]
     for name in [*exported, "LoadOptions", "Queue", "handler", "joined", "runReplicated"]:
         assert f'id="{name.lower()}"' in javascript, name
-    (options,) = re.findall(r"const OPTIONS = '(.*?)'", (ROOT / "web" / "executor.js").read_text(encoding="utf-8"))
-    for option in options.split():
+    for option in loader_options():
         assert f"<code>{option}?</code>" in javascript, option
 
 

@@ -15,6 +15,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import xla_wasm
+from tests.support.document_blocks import loader_options
 from tests.support.node_host import ROOT, node_for
 from tests.support.web_server import Site
 from xla_wasm import HloModule, Options, XlaWasmError, javascript
@@ -76,8 +77,7 @@ def test_commands(tmp_path: Path) -> None:
 
 def test_options() -> None:
     """Every option of the loader is in the document, and in the package's README."""
-    (known,) = re.findall(r"const OPTIONS = '(.*?)'", (ROOT / "web" / "executor.js").read_text())
-    for option in known.split():
+    for option in loader_options():
         assert f"`{option}" in DOCUMENT, option
         assert f"`{option}" in (ROOT / "web" / "README.md").read_text() or option == "physical", option
 

@@ -5,7 +5,8 @@ const port = node?.parentPort ?? globalThis;
 const workers = new Map();
 
 /** Ends those that compute, after so many milliseconds. */
-const kill = (after) => setTimeout(() => [...workers.values()].forEach((worker) => worker.helps && worker.terminate()), after);
+const kill = (after) =>
+  setTimeout(() => [...workers.values()].forEach((worker) => worker.helps && worker.terminate()), after);
 
 const channel = new BroadcastChannel('kill');
 channel.onmessage = ({ data }) => kill(data);

@@ -48,6 +48,14 @@ def navigation() -> list[str]:
     return list(pages(load_config(str(ROOT / "mkdocs.yml")).nav))
 
 
+def loader_options() -> list[str]:
+    """The names of the options of the JavaScript loader's `load`, as web/executor.js has them."""
+    text = (ROOT / "web" / "executor.js").read_text(encoding="utf-8")
+    found = re.search(r"const OPTIONS = (.*?)\.split\(' '\)", text, re.DOTALL)
+    assert found, "web/executor.js has OPTIONS no longer"
+    return "".join(re.findall(r"'(.*?)'", found[1])).split()
+
+
 def written() -> list[str]:
     """The pages that somebody has written, by their paths in the repository."""
     names = [name for name in navigation() if not name.startswith(GENERATED)]
