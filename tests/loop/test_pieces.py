@@ -12,6 +12,7 @@ import wasmtime
 from tests.golden import values
 from tests.golden.runner import golden_files, read
 from tests.support import seeds
+from tests.support.closeness import assert_all, equal
 from tests.support.differential import run
 from tests.support.random_placed import draw_placed
 from tests.support.random_programs import draw_program
@@ -48,8 +49,7 @@ def test_random_programs(seed: int) -> None:
     rng = np.random.default_rng(seed)
     module, arguments = draw_program(Draw(lambda low, high: int(rng.integers(low, high + 1))))
     results = run(module, *arguments, target=("simd128", "relaxed-simd")[seed % 2])
-    for actual, wanted in zip(results, evaluate(module, *arguments), strict=True):
-        np.testing.assert_array_equal(actual, wanted)
+    assert_all(results, evaluate(module, *arguments), equal)
 
 
 @pytest.mark.usefixtures("single_trips")

@@ -14,6 +14,7 @@ import pytest
 import xla_wasm
 import xla_wasm.jax
 from tests.support import closeness, xla_cpu
+from tests.support.closeness import allclose, assert_all, equal
 from tests.support.differential import run
 from tests.support.node_host import run_in_node
 from xla_wasm.compiler import stages
@@ -297,8 +298,7 @@ def test_programs(name: str) -> None:
     z = np.array([1 + 2j, -0.5 + 0.25j], np.complex64)
     expected = xla_cpu.run(module, z)
     for results in (run(module, z), evaluate(module, z)):
-        for actual, true in zip(results, expected, strict=True):
-            np.testing.assert_allclose(actual, true, rtol=1e-5, atol=1e-6)
+        assert_all(results, expected, allclose(1e-05, 1e-06))
 
 
 # --- the boundary ---------------------------------------------------------------------------------------------------
@@ -361,8 +361,7 @@ ENTRY e {
         np.array(2 + 1j, np.complex128),
     ]
     results = run(module, *args)
-    for actual, expected in zip(results, [*args, args[2] ** 2], strict=True):
-        np.testing.assert_array_equal(actual, expected)
+    assert_all(results, [*args, args[2] ** 2], equal)
 
 
 def test_an_operation_without_complex_numbers_says_so() -> None:

@@ -14,7 +14,7 @@ import pytest
 
 import xla_wasm
 from tests.support import differential
-from tests.support.closeness import Array
+from tests.support.closeness import Array, allclose, assert_all
 from tests.support.small_modules import operation
 from xla_wasm.hlo.attrs import TriangularSolveOptions
 from xla_wasm.ops.arrays import DTYPES
@@ -205,5 +205,4 @@ def test_the_reference_knows_the_calls(f: Callable[..., Any], dims: tuple[int, .
         with jax.enable_x64(True):
             lowered = jax.jit(f).lower(a)
             expected = [np.asarray(leaf) for leaf in jax.tree.leaves(lowered.compile()(a))]
-        for x, y in zip(evaluate(hlo_of(lowered), a), expected, strict=True):
-            np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
+        assert_all(evaluate(hlo_of(lowered), a), expected, allclose(1e-12, 1e-12))

@@ -11,6 +11,7 @@ import pytest
 
 import xla_wasm
 from tests.support import closeness, xla_cpu
+from tests.support.closeness import assert_all, equal
 from tests.support.differential import differential, run
 from tests.support.element_types import BELOW_A_BYTE, Array, bounds
 from tests.support.small_modules import module_of, operation
@@ -58,8 +59,7 @@ def test_every_operation_on_every_pair(element_type: str) -> None:
         return b.op("tuple", *pairs, *singles, *tests, b.op("clamp", q, p, q))
 
     module = module_of(body, x, y)
-    for actual, expected in zip(run(module, x, y), evaluate(module, x, y), strict=True):
-        np.testing.assert_array_equal(actual, expected)
+    assert_all(run(module, x, y), evaluate(module, x, y), equal)
 
 
 def test_what_hosts_leave_above_the_bits_does_not_count() -> None:

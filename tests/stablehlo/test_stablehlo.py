@@ -16,6 +16,7 @@ import xla_wasm.jax
 from tests.mlir.test_mlir_bytecode import sample_modules
 from tests.programs.hunt_stablehlo import check
 from tests.support import closeness
+from tests.support.closeness import assert_all, equal
 from tests.support.samples import check_host
 from tests.support.stablehlo_files import CAPTURES, artifact_of, bytecode_of, parsed, to_hlo
 from tests.support.whole_programs import PROGRAMS
@@ -81,8 +82,7 @@ def test_programs_that_jax_exports(name: str) -> None:
     verify(module)
     assert leaves(module) == leaves(lowered)
     arguments = jax.tree.leaves(program.args)
-    for actual, expected in zip(evaluate(module, *arguments), evaluate(lowered, *arguments), strict=True):
-        closeness.assert_same(actual, expected, 0)
+    assert_all(evaluate(module, *arguments), evaluate(lowered, *arguments))
 
 
 def leaves(module: HloModule) -> Any:
@@ -129,8 +129,7 @@ def test_regions_see_what_is_around_them(write: Any, n: int) -> None:
     verify(module)
     expected = HloModule.from_proto(to_hlo(bytecode_of(parsed(CAPTURES))))
     x = np.array([1, -2, 4], np.float32)
-    for a, b in zip(evaluate(module, np.int32(n), x), evaluate(expected, np.int32(n), x), strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_all(evaluate(module, np.int32(n), x), evaluate(expected, np.int32(n), x), equal)
 
 
 def test_text_of_the_module_is_read_again() -> None:
@@ -139,8 +138,7 @@ def test_text_of_the_module_is_read_again() -> None:
     again = HloModule.from_text(module.to_text())
     assert again.to_text() == module.to_text()
     x = np.array([1, -2, 4], np.float32)
-    for a, b in zip(evaluate(module, np.int32(2), x), evaluate(again, np.int32(2), x), strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_all(evaluate(module, np.int32(2), x), evaluate(again, np.int32(2), x), equal)
 
 
 def stablehlo(body: str, results: str = "tensor<3xf32>", arguments: str = "%x: tensor<3xf32>") -> bytes:
@@ -214,8 +212,7 @@ def test_formats_are_told_apart() -> None:
     arguments = jax.tree.leaves(program.args)
     expected = evaluate(HloModule.from_proto(proto), *arguments)
     for data in (*files, bytearray(files[3]), memoryview(files[5])):
-        for actual, wanted in zip(evaluate(HloModule.from_bytes(data), *arguments), expected, strict=True):
-            closeness.assert_same(actual, wanted, 0)
+        assert_all(evaluate(HloModule.from_bytes(data), *arguments), expected)
     assert xla_wasm.compile(files[5]).wasm == xla_wasm.compile(HloModule.from_exported(files[5])).wasm
 
 
@@ -270,8 +267,7 @@ def test_inputs_of_every_kind() -> None:
         flag,
         *map(np.asarray, (*rest, named["last"]["a"], named["last"]["b"])),
     ]
-    for actual, expected in zip(evaluate(module, *arrays), evaluate(lowered, *arrays), strict=True):
-        closeness.assert_same(actual, expected, 0)
+    assert_all(evaluate(module, *arrays), evaluate(lowered, *arrays))
 
 
 def test_nothing_in_and_nothing_out() -> None:

@@ -37,7 +37,9 @@ TUNED = ("simd128", "relaxed-simd for v8")
 EACH = (*TUNED, "relaxed-simd for wasmtime")
 
 
-def run(module: Module | str, *args: Any, host: str = "wasmtime", times: int = 1, **options: Any) -> list[Array]:
+def run(
+    module: Module | str, *args: Any, host: str = "wasmtime", times: int = 1, untrusted: bool = False, **options: Any
+) -> list[Array]:
     """All results of a module, compiled with these options, in their order.
 
     `args` are all parameters in their order, those of `weights` and `state` (pairs of a parameter's number and a
@@ -56,7 +58,7 @@ def run(module: Module | str, *args: Any, host: str = "wasmtime", times: int = 1
         assert not states
         with tempfile.TemporaryDirectory() as folder:
             return run_in_node(artifact, [[np.asarray(a) for a in inputs]], Path(folder), held)[0]
-    executable = xla_wasm.load(artifact, **({"threads": 2} if options.get("threads") else {}))
+    executable = xla_wasm.load(artifact, untrusted=untrusted, **({"threads": 2} if options.get("threads") else {}))
     for _ in range(times):
         for name, value in held.items():
             executable.set(name, value)
@@ -120,3 +122,17 @@ def check_states(
             assert_all([exe.get(name) for name in names], held)
         except AssertionError as error:
             raise AssertionError(f"{error}\n{module.to_text()}") from error
+
+
+def run_with_state(module: Module, arrays: list[Array], options: dict[str, Any]) -> list[bytes]:
+    """The bytes of the results; where `options` name a state, those of two runs in a row, and what the state is
+    then."""
+    exe = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(**options)))
+    if "state" not in options:
+        return [a.tobytes() for a in exe.run(*arrays)]
+    ((place, _),) = options["state"]
+    name = exe.parameters[place].name
+    exe.set(name, arrays[place])
+    others = arrays[:place] + arrays[place + 1 :]
+    made = [a.tobytes() for _ in range(2) for a in exe.run(*others)]
+    return [*made, exe.get(name).tobytes()]
