@@ -20,6 +20,7 @@ from hypothesis import settings
 
 from tests.support import choosing, seeds
 from tests.support.chromium import FLAGS, find
+from xla_wasm.host import engine
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -33,8 +34,14 @@ JUDGE_ISA = os.environ.get("XLA_WASM_JUDGE_ISA", "AVX2")
 _XLA_FLAGS = [
     "--xla_force_host_platform_device_count=8",
     *([] if JUDGE_ISA == "native" else [f"--xla_cpu_max_isa={JUDGE_ISA}"]),
+    # It shall compile fast, since most of what it compiles runs once: half of its time goes into these three.
+    *("--xla_backend_optimization_level=0", "--xla_llvm_disable_expensive_passes=true"),
+    "--xla_cpu_use_fusion_emitters=false",
 ]
 os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *_XLA_FLAGS]).strip()
+
+# Small modules, and other processes beside this one: more threads would be more work, and no sooner done.
+engine.parallel = False
 
 CHOSEN: pytest.StashKey[str] = pytest.StashKey()
 """What `--changed` chose, in words."""
