@@ -212,8 +212,8 @@ test_all() {
   say "mypy"
   mypy
   say "pytest, with Node, Chromium and Firefox"
-  # Three on two cores, since browsers, servers and ranks are waited for. Each has a part of the files and then takes from the others.
-  pytest -n "${JOBS:-3}" --dist worksteal "$@"
+  # Three on two cores, since browsers, servers and ranks are waited for. Each takes one file after another: see tests/conftest.py.
+  pytest -n "${JOBS:-3}" --dist loadfile --no-loadscope-reorder "$@"
   say "all tests passed"
 }
 

@@ -85,6 +85,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     choosing.choose_cases(config, items)
+    choosing.put_long_files_first(items)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:

@@ -8,7 +8,9 @@ import numpy as np
 
 import xla_wasm
 from xla_wasm import Options
+from xla_wasm.artifact import SECTION, Artifact, encode_manifest
 from xla_wasm.hlo.ir import Module
+from xla_wasm.wasm.module import custom
 
 
 def run_with_state(module: Module, arrays: list[np.ndarray[Any, Any]], options: dict[str, Any]) -> list[bytes]:
@@ -23,3 +25,8 @@ def run_with_state(module: Module, arrays: list[np.ndarray[Any, Any]], options: 
     others = arrays[:place] + arrays[place + 1 :]
     made = [a.tobytes() for _ in range(2) for a in exe.run(*others)]
     return [*made, exe.get(name).tobytes()]
+
+
+def code(artifact: Artifact) -> bytes:
+    """The module without its manifest, which names the target: two artifacts with the same code compute the same."""
+    return artifact.wasm.removesuffix(custom(SECTION, encode_manifest(artifact.manifest))) + artifact.weights
