@@ -16,14 +16,14 @@ from jax.sharding import PartitionSpec as P
 import xla_wasm
 from tests.host.test_structures import PARAMS, X, f
 from tests.support import seeds
-from tests.support.js_calls import NODES, OLDEST_NODE, RUNTIMES, Call, calling, isolated_site, nothing
+from tests.support.js_calls import ENGINES, RUNTIMES, Call, calling, isolated_site, nothing
 from tests.support.toy_artifact import with_manifest
 from tests.support.web_server import Answer, Site
 from xla_wasm import ArgumentError, HloModule, Options
 from xla_wasm.artifact import Artifact
 from xla_wasm.jax import lower
 
-ENGINES = [OLDEST_NODE, "chromium", *RUNTIMES, *seeds.more(*(node for node in NODES if node != OLDEST_NODE))]
+EVERYWHERE = [*ENGINES, *RUNTIMES]
 KEYS = [
     "a",
     "b",
@@ -306,7 +306,7 @@ def site(cases: list[Case]) -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture(params=ENGINES)
+@pytest.fixture(params=EVERYWHERE)
 def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
     """Calls a function of tests/js/structures.mjs."""
     with calling("structures.mjs", request.param, request, site) as call:
