@@ -165,8 +165,19 @@ def page(chromium: Browser) -> Iterator[Page]:
         yield context.new_page()
 
 
+@pytest.fixture(scope="session")
+def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The modules of the pages are compiled once for all processes of a run."""
+    from tests.support.once import shared_compile
+    from xla_wasm.site import pages
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages, "compile", shared_compile(tmp_path_factory, pages.compile))
+        yield
+
+
 @pytest.fixture(scope="module")
-def site() -> Iterator[str]:
+def site(compiled_once: None) -> Iterator[str]:
     """The address of the pages, as `xla-wasm serve` serves them."""
     from tests.support.browsing import served
 
@@ -175,7 +186,7 @@ def site() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def static_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def static_host(compiled_once: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The site as files, on a host that knows nothing of it and sends no headers."""
     from tests.support.browsing import served
     from xla_wasm.site import pages

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shutil
 import subprocess
@@ -13,16 +14,24 @@ from pathlib import Path
 import pytest
 
 from tests.support.node_host import node_for
+from xla_wasm.artifact import Artifact
+from xla_wasm.hlo.ir import Module
+from xla_wasm.options import Options
 
 ROOT = Path(__file__).parents[2]
 PYODIDE = ROOT / ".tools" / "pyodide" / "node_modules" / "pyodide"
 sys.path.append(str(ROOT / "tools"))
 
 
+def of_all(factory: pytest.TempPathFactory) -> Path:
+    """The temporary folder that all processes of a run have in common."""
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
 def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
     """A folder that `make` fills. The first of several processes that ask makes it, the others wait."""
-    base = factory.getbasetemp()
-    place = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / name
+    place = of_all(factory) / name
     try:
         place.mkdir()
     except FileExistsError:
@@ -34,6 +43,26 @@ def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None
     make(place)
     (place / "done").touch()
     return place
+
+
+def shared_compile(
+    factory: pytest.TempPathFactory, compile: Callable[[Module, Options], Artifact]
+) -> Callable[[Module, Options], Artifact]:
+    """A `compile` that asks first whether another process has compiled the same."""
+    folder = of_all(factory) / "compiled"
+    folder.mkdir(exist_ok=True)
+
+    def shared(module: Module, options: Options) -> Artifact:
+        key = hashlib.sha256(module.to_proto() + repr(options).encode()).hexdigest()
+        path = folder / f"{key}.wasm"
+        if not path.exists():
+            part = folder / f"{key}.{os.getpid()}.wasm"
+            artifact = compile(module, options)
+            artifact.save(part)
+            part.replace(path)
+        return Artifact.open(path)
+
+    return shared
 
 
 def _build(place: Path) -> None:
