@@ -15,7 +15,7 @@ from xla_wasm.reference import evaluate
 TARGETS = ("simd128", "relaxed-simd")
 
 
-@settings(max_examples=seeds.count(80, 200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=seeds.count(40, 200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_compiled_programs_agree_with_the_reference(data: st.DataObject) -> None:
     module, arguments = draw_program(Draw(lambda low, high: data.draw(st.integers(low, high))))
@@ -27,7 +27,7 @@ def test_compiled_programs_agree_with_the_reference(data: st.DataObject) -> None
             np.testing.assert_array_equal(actual, wanted)
 
 
-@settings(max_examples=seeds.count(80, 200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=seeds.count(40, 200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_text_and_proto_carry_the_whole_program(data: st.DataObject) -> None:
     module, arguments = draw_program(Draw(lambda low, high: data.draw(st.integers(low, high))))

@@ -169,9 +169,9 @@ def test_transfers(call: Call, site: Site) -> None:
 
 
 FORGED = [
-    ("here", ["toy", "digits", "dynamic", "calls", "feeds"], seeds.count(100, 300)),
-    ("worker", ["toy", "digits", "steps", "calls", "feeds"], seeds.count(40, 120)),
-    ("devices", ["reduced", "steps"], seeds.count(20, 40)),
+    ("here", ["toy", "digits", "dynamic", "calls", "feeds"], seeds.count(50, 300)),
+    ("worker", ["toy", "digits", "steps", "calls", "feeds"], seeds.count(20, 120)),
+    ("devices", ["reduced", "steps"], seeds.count(10, 40)),
 ]
 
 
