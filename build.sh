@@ -14,7 +14,7 @@ usage() {
 usage: ./build.sh COMMAND
 
   demo     compile the digits model to dist/digits.wasm and run it on the held-out images
-  test     lint, type-check and run all tests: Python, Node, Chromium and Firefox; --exhaustive: all random programs (three times as long)
+  test     lint, type-check and run all tests: Python, Node, Chromium and Firefox; --exhaustive: all random programs and combinations (three times as long)
            --fast: a case of each test, without browsers; --changed: the test files that changes since main concern (=COMMIT: since that)
   fuzz     damaged files for everything that reads any: --seconds N (60), --target NAME; what fails goes to tests/fuzz/findings/
   bench    time it beside onnxruntime-web, TensorFlow.js and jax-js (half an hour); --quick: 5 minutes, --filter NAME, --list
@@ -212,8 +212,8 @@ test_all() {
   say "mypy"
   mypy
   say "pytest, with Node, Chromium and Firefox"
-  # Three on two cores, since browsers, servers and ranks are waited for. Each has a part of the files and then takes from the others.
-  pytest -n "${JOBS:-3}" --dist worksteal "$@"
+  # Three on two cores, since browsers, servers and ranks are waited for. Each takes one file after another: see tests/conftest.py.
+  pytest -n "${JOBS:-3}" --dist loadfile --no-loadscope-reorder "$@"
   say "all tests passed"
 }
 

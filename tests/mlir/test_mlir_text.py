@@ -438,7 +438,7 @@ def tokens() -> list[list[str]]:
 
 
 @settings(
-    max_examples=seeds.count(500, 1500),
+    max_examples=seeds.count(250, 1500),
     suppress_health_check=list(HealthCheck),
     database=None,
     derandomize=True,

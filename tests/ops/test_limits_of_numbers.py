@@ -49,7 +49,7 @@ def program(rng: np.random.Generator) -> tuple[str, str]:
     return f"HloModule limits\n\nENTRY main {{\n  {text}\n}}\n".replace("T[", f"{dtype}["), dtype
 
 
-@pytest.mark.parametrize("seed", range(seeds.count(2, 4)))
+@pytest.mark.parametrize("seed", range(seeds.count(1, 4)))
 def test_the_same_as_the_evaluator(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
     monkeypatch.setenv("XLA_WASM_VERIFY", "1")

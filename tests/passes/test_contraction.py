@@ -92,7 +92,7 @@ ENTRY main {{
     return text, [dims, () if scaled else dims, dims], tuple(turned)
 
 
-@pytest.mark.parametrize("seed", range(seeds.count(3, 6)))
+@pytest.mark.parametrize("seed", range(seeds.count(2, 6)))
 def test_an_element_has_one_value(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
     monkeypatch.setenv("XLA_WASM_VERIFY", "1")

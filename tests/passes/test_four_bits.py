@@ -60,7 +60,7 @@ def program(seed: int) -> tuple[Callable[..., Any], list[Array]]:
     return fn, [q, s, x]
 
 
-@pytest.mark.parametrize("seed", range(seeds.count(60, 600)))
+@pytest.mark.parametrize("seed", range(seeds.count(30, 600)))
 def test_random_programs(seed: int) -> None:
     fn, arrays = program(seed)
     module = lower(fn, *arrays)
@@ -170,7 +170,7 @@ def moved(rng: np.random.Generator) -> tuple[Callable[[Array, Array], Array], Ar
 def test_blocks_that_are_constant() -> None:
     """What is said to be the same in a block is."""
     found = 0
-    for seed in range(seeds.count(300, 5000)):
+    for seed in range(seeds.count(150, 5000)):
         rng = np.random.default_rng(seed)
         fn, x = moved(rng)
         at = np.int32(rng.integers(0, 3))

@@ -200,7 +200,7 @@ def convolution(seed: int) -> tuple[Callable[..., Any], list[Array]]:
     return fn, [x, np.zeros(1, np.int32), w, np.abs(rng.standard_normal((3, 4))).astype(np.float32)]
 
 
-@pytest.mark.parametrize("seed", range(seeds.count(40, 200)))
+@pytest.mark.parametrize("seed", range(seeds.count(20, 200)))
 @pytest.mark.parametrize("kind", [program, convolution, factors])
 def test_random_programs(kind: Callable[[int], tuple[Callable[..., Any], list[Array]]], seed: int) -> None:
     fn, arrays = kind(seed)

@@ -88,7 +88,7 @@ def test_state() -> None:
     check(planned(module, state=state), state)
 
 
-@settings(max_examples=seeds.count(40, 100))
+@settings(max_examples=seeds.count(20, 100))
 @given(st.data())
 def test_random_programs(data: st.DataObject) -> None:
     module, arguments = draw_program(Draw(lambda low, high: data.draw(st.integers(low, high))))
@@ -122,7 +122,7 @@ def test_constants_that_come_one_by_one(name: str) -> None:
             check(planned(hardened(module, leaves, which), poured=poured))
 
 
-@settings(max_examples=seeds.count(40, 100))
+@settings(max_examples=seeds.count(20, 100))
 @given(st.data())
 def test_random_constants_and_weights(data: st.DataObject) -> None:
     module, arguments = draw_program(Draw(lambda low, high: data.draw(st.integers(low, high))))
@@ -191,7 +191,7 @@ def random_products(rng: random.Random) -> tuple[str, list[tuple[int, int]], lis
     return PRODUCTS.format(m=m, k=k, lines="\n".join("  " + line for line in lines)), [(m, k), *shapes], kinds
 
 
-@pytest.mark.parametrize("seed", range(seeds.count(30, 60)))
+@pytest.mark.parametrize("seed", range(seeds.count(15, 60)))
 def test_what_comes_one_by_one_gives_what_lies_there(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """Programs with constants and weights, set in any order and again, against the same with all as arguments; and
     their plans."""

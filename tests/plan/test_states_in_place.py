@@ -91,7 +91,7 @@ def _loop(b: Builder, rng: np.random.Generator, start: Any, other: Any, n: int) 
     return b.op("get-tuple-element", b.op("while", init, called=[body_made, condition_made]), index=1)
 
 
-@pytest.mark.parametrize("seed", range(seeds.count(3, 6)))
+@pytest.mark.parametrize("seed", range(seeds.count(2, 6)))
 def test_the_same_as_the_evaluator(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
     monkeypatch.setenv("XLA_WASM_VERIFY", "1")

@@ -14,14 +14,14 @@ from tests.support.random_values import Draw
 from xla_wasm.reference import evaluate
 
 
-@settings(max_examples=seeds.count(80, 200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=seeds.count(40, 200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_compiled_programs_agree_with_the_reference(data: st.DataObject) -> None:
     module, arguments = draw_program(Draw(lambda low, high: data.draw(st.integers(low, high))))
     differential(module, *arguments, targets=BOTH)
 
 
-@settings(max_examples=seeds.count(80, 200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=seeds.count(40, 200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_text_and_proto_carry_the_whole_program(data: st.DataObject) -> None:
     module, arguments = draw_program(Draw(lambda low, high: data.draw(st.integers(low, high))))

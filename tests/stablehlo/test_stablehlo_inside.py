@@ -89,7 +89,7 @@ def program(seed: int) -> tuple[Function, list[str], Any]:
     )
 
 
-@pytest.mark.parametrize("seed", range(seeds.count(20, 40)))
+@pytest.mark.parametrize("seed", range(seeds.count(10, 40)))
 def test_inside_of_the_sizes(seed: int) -> None:
     fn, sizes, given = program(seed)
     symbols = sorted({*sizes} - {"3"})

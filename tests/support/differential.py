@@ -16,9 +16,11 @@ import numpy as np
 import xla_wasm
 from tests.support.closeness import Array, Near, assert_all, assert_same
 from tests.support.node_host import run_in_node
+from xla_wasm.artifact import SECTION, Artifact, encode_manifest
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.signature import parameter_leaves, result_leaves
 from xla_wasm.reference import evaluate
+from xla_wasm.wasm.module import custom
 
 Judge = Callable[..., Sequence[Any]]
 """What gives the expected results of a module for arguments: `evaluate`, or `xla_cpu.run`."""
@@ -136,3 +138,8 @@ def run_with_state(module: Module, arrays: list[Array], options: dict[str, Any])
     others = arrays[:place] + arrays[place + 1 :]
     made = [a.tobytes() for _ in range(2) for a in exe.run(*others)]
     return [*made, exe.get(name).tobytes()]
+
+
+def code(artifact: Artifact) -> bytes:
+    """The module without its manifest, which names the target: two artifacts with the same code compute the same."""
+    return artifact.wasm.removesuffix(custom(SECTION, encode_manifest(artifact.manifest))) + artifact.weights
