@@ -176,7 +176,7 @@ def test_arithmetic(op: str, dtype: str, lanes: int) -> None:
 
     def kernel(b: Builder) -> None:
         b.vectorized(
-            x.size, lambda i: b.store(0, i, make(b, b.load(1, i, dtype), b.load(2, i, dtype)), dtype), ranged=True
+            x.size, lambda i: b.store(0, i, make(b, b.load(1, i, dtype), b.load(2, i, dtype)), dtype), chunked=True
         )
 
     (found,) = run(kernel, [x], [x, y], lanes)

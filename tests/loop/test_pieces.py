@@ -69,7 +69,7 @@ def test_any_part_of_a_range(trips: tuple[int, ...]) -> None:
     b = Builder("numbers", 1, 4, Target.named(SIMD128), frozenset((0,)))
     first = 0
     for loop, count in enumerate(trips):
-        with b.loop(count, ranged=True) as i:
+        with b.loop(count, chunked=True) as i:
             b.store(0, i + first, b.add(b.index_value(i), b.const("s32", 100 * (loop + 1))), "s32")
         first += count
     func = b.func()
@@ -96,7 +96,7 @@ def kernel(trips: int, *, inner: int = 1, outside: bool = False) -> Builder:
     """Stores zeros: in its range, in a loop inside of that, and perhaps outside."""
     b = Builder("zeros", 1, 4, Target.named(SIMD128), frozenset((0,)))
     zero = b.const("f32", 0)
-    with b.loop(trips, ranged=True) as i, b.loop(inner) as j:
+    with b.loop(trips, chunked=True) as i, b.loop(inner) as j:
         b.store(0, i * inner + j, zero, "f32")
     if outside:
         with b.loop(2) as i:

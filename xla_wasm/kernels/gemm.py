@@ -43,7 +43,7 @@ __all__ = ["Gemm", "Sides", "Tile", "gemm_kernel", "pack_kernel", "packed_size"]
 Index = tuple[Affine, ...]
 Store = Callable[[Index, Affine, Affine, Val], None]
 """Takes the outer index, m, n and the product there: a vector where n runs along lanes, else a scalar."""
-Park = Callable[[Index, Affine, Affine], tuple[int, Affine]]
+Spill = Callable[[Index, Affine, Affine], tuple[int, Affine]]
 """A buffer and the position in it for the product at (outer index, m, n); n must have stride 1."""
 
 SQUARE_STEPS = 4
@@ -63,7 +63,7 @@ class Sides:
     """A buffer with packed right sides; if the `Gemm` tells where rows of these lie, they are read there."""
     store: Store
     """Its code appears once for every vector of a tile."""
-    park: Park | None = None
+    spill: Spill | None = None
     """Where `store` is long: a place for raw products, which is not what `store` reads. `store` becomes a loop over
     them."""
     scratch: int | None = None
@@ -74,10 +74,10 @@ class Sides:
     """A buffer with the scales of the left side's blocks: they lie as these do."""
 
 
-def gemm_kernel(b: Builder, g: Gemm, tile: Tile, sides: Sides, ranged: bool = True) -> None:
-    """Writes a GEMM. The outermost loop is the range that callers may split, if it is `ranged`."""
+def gemm_kernel(b: Builder, g: Gemm, tile: Tile, sides: Sides, chunked: bool = True) -> None:
+    """Writes a GEMM. The outermost loop is the range that callers may split, if it is `chunked`."""
     assert b.lanes == g.lanes, "accumulators need all lanes of their type"
-    _Writer(b, g, tile, sides).outer_loops(ranged)
+    _Writer(b, g, tile, sides).outer_loops(chunked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,7 +104,7 @@ class Left:
     m_stride: int
     dtype: str
     pure: bool = True
-    """Whether nothing writes there."""
+    """True if nothing writes there."""
 
     def moved(self, k: Affine) -> Left:
         """The same from index `k` of the rows on."""
@@ -118,7 +118,7 @@ class _Writer:
         self.b = b
         self.g = g
         self.tile = tile
-        (lhs, self.lhs_offset), self.store, self.park = sides.lhs, sides.store, sides.park
+        (lhs, self.lhs_offset), self.store, self.spill = sides.lhs, sides.store, sides.spill
         self.lhs, self.lhs_pure = b.pointer(lhs), lhs not in b.written
         self.rhs = b.pointer(sides.rhs)
         self.scales = None if sides.scales is None else b.pointer(sides.scales)
@@ -134,11 +134,11 @@ class _Writer:
         self.quads = quads(b, g.types, self.rhs) if takes_quads(g, tile, b.target) else None
         self.split = self._split()
         self.is_column = tile.nr == g.n == 1 and tile.mr % g.lanes == 0
-        """Whether results along rows lie side by side, and so make vectors."""
+        """True if results along rows lie side by side, and so make vectors."""
 
     def _split(self) -> int:
-        """How many outer dimensions enclose the panel loop. The others, short rows of a convolution, share each
-        panel."""
+        """Returns the number of outer dimensions that enclose the panel loop. The others, short rows of a convolution,
+        share each panel."""
         split, rows = len(self.g.outer), self.g.m
         while (
             split
@@ -154,41 +154,41 @@ class _Writer:
         """Loops over the outer dimensions. The outermost loop of more than one trip is the range that callers may
         `split`."""
         sizes = [size for size, _, _ in self.g.outer[: self.split]]
-        ranged = next((d for d, size in enumerate(sizes) if size > 1), -1) if split else len(sizes)
+        chunked = next((d for d, size in enumerate(sizes) if size > 1), -1) if split else len(sizes)
 
         def level(index: Index) -> None:
             d = len(index)
             if d == len(sizes):
-                self.groups(index, ranged < 0)
+                self.groups(index, chunked < 0)
             else:
-                with self.b.loop(sizes[d], ranged=d == ranged) as i:
+                with self.b.loop(sizes[d], chunked=d == chunked) as i:
                     level((*index, i))
 
         level(())
 
-    def groups(self, outer: Index, ranged: bool) -> None:
+    def groups(self, outer: Index, chunked: bool) -> None:
         """Splits the rows into groups that stay cached while all panels pass."""
         b, mr = self.b, self.tile.mr
         if mr > 1 and self.tile.streams == mr and self.tile.nr == 1:
-            self.spread_rows(outer, ranged)
+            self.spread_rows(outer, chunked)
             return
         span = self.tile.span
         if span:
-            with b.loop(-(-self.g.n // self.tile.nr) // span, span * self.tile.nr, ranged=ranged) as n:
+            with b.loop(-(-self.g.n // self.tile.nr) // span, span * self.tile.nr, chunked=chunked) as n:
                 self.row_groups(outer, False, n)
         else:
-            self.row_groups(outer, ranged)
+            self.row_groups(outer, chunked)
 
-    def row_groups(self, outer: Index, ranged: bool, first: Affine = ZERO) -> None:
+    def row_groups(self, outer: Index, chunked: bool, first: Affine = ZERO) -> None:
         """All rows, in their groups. Of a tile with a span the panels are those from column `first` on."""
         b, mr = self.b, self.tile.mr
         blocks, rest = divmod(self.g.m, mr)
         size = group_of_rows(self.g, self.tile) // mr
         if self.split < len(self.g.outer) or size == blocks:
-            self.columns(outer, ZERO, blocks, rest, ranged, first)
+            self.columns(outer, ZERO, blocks, rest, chunked, first)
             return
         count = blocks // size
-        loop = b.open_loop(count, size * mr, ranged=ranged)
+        loop = b.open_loop(count, size * mr, chunked=chunked)
         self.columns(outer, Affine(0, ((loop, 1),)), size, 0, False, first)
         done = count * size
         if done < blocks or rest:
@@ -196,31 +196,31 @@ class _Writer:
                 self.columns(outer, Affine(done * mr), blocks - done, rest, False, first)
         b.close_loop(loop)
 
-    def columns(self, outer: Index, m: Affine, blocks: int, rest: int, ranged: bool, first: Affine = ZERO) -> None:
+    def columns(self, outer: Index, m: Affine, blocks: int, rest: int, chunked: bool, first: Affine = ZERO) -> None:
         """All panels for `blocks` tiles of rows from `m` on and `rest` rows more."""
         if parts_of_k(self.g, self.tile):
-            assert not ranged, "the groups of rows are the range"
+            assert not chunked, "the groups of rows are the range"
             self.by_parts(outer, m, blocks, rest)
         else:
-            self.each_panel(ranged, lambda n, last: self.panel(outer, m, blocks, rest, n, last), first)
+            self.each_panel(chunked, lambda n, last: self.panel(outer, m, blocks, rest, n, last), first)
 
-    def each_panel(self, ranged: bool, body: Callable[[Affine, Val | None], None], first: Affine = ZERO) -> None:
+    def each_panel(self, chunked: bool, body: Callable[[Affine, Val | None], None], first: Affine = ZERO) -> None:
         """Calls `body(first column, whether the panel is the last)` for all panels, or those of the span from column
         `first` on; the latter is None if that is as wide as others."""
         b, nr, n = self.b, self.tile.nr, self.g.n
         panels = -(-n // nr)
-        self.panels = b.open_loop(self.tile.span or panels, nr, vector=nr > 1, ranged=ranged)
+        self.panels = b.open_loop(self.tile.span or panels, nr, vector=nr > 1, chunked=chunked)
         last = is_trip(b, self.panels, panels - 1) if n % nr and panels > 1 else None
         body(first + Affine(0, ((self.panels, 1),)), last)
         b.close_loop(self.panels)
 
-    def spread_rows(self, outer: Index, ranged: bool) -> None:
+    def spread_rows(self, outer: Index, chunked: bool) -> None:
         """All rows for one column, those of a tile as far apart as they can be: each is part of a stream of its own
         through memory."""
         b, mr = self.b, self.tile.mr
         blocks, rest = divmod(self.g.m, mr)
         right = self.right(outer, ZERO)
-        loop = b.open_loop(blocks, ranged=ranged)
+        loop = b.open_loop(blocks, chunked=chunked)
         self.block(outer, Affine(0, ((loop, 1),)), mr, ZERO, None, right, blocks)
         if rest:
             with b.when(is_trip(b, loop, blocks - 1)):
@@ -416,18 +416,18 @@ class _Writer:
 
     def finish(self, outer: Index, m: Affine, grid: list[list[Val]], n: Affine, step: int, apart: int = 1) -> None:
         """Hands a grid of finished sums, `apart` rows and `step` columns apart, to `store`."""
-        b, park, dtype = self.b, self.park, self.g.types.result
+        b, spill, dtype = self.b, self.spill, self.g.types.result
         for r, row in enumerate(grid):
             for at, total in enumerate(row):
                 value = b.convert(total, dtype)
-                if park is None:
+                if spill is None:
                     self.store(outer, m + r * apart, n + at * step, value)
                 else:
-                    number, position = park(outer, m + r * apart, n + at * step)
+                    number, position = spill(outer, m + r * apart, n + at * step)
                     b.store(number, position, value, dtype)
-        if park is not None:
+        if spill is not None:
             with b.loop(len(grid), apart) as i, b.loop(len(grid[0]), step) as j:
-                number, position = park(outer, m + i, n + j)
+                number, position = spill(outer, m + i, n + j)
                 self.store(outer, m + i, n + j, b.load(number, position, dtype))
 
     def products(self, x: Left, right: Right, start: Affine, run: int, rows: int, sums: list[Val]) -> list[Val]:
@@ -477,7 +477,8 @@ class _Writer:
         return sums
 
     def in_quads(self, quads: Quads, x: Left, right: Right, start: Affine, rows: int) -> list[tuple[int, Step]]:
-        """What adds the products of four quads, and of one: how many pairs along k that is, and the step."""
+        """Returns the steps that add the products of four quads, and of one: how many pairs along k that is, and the
+        step."""
         b, lanes = self.b, self.g.lanes
 
         def add(left: Iterable[Val], k: Affine, sums: list[Val]) -> list[Val]:
@@ -502,8 +503,8 @@ class _Writer:
         return [(2 * lanes, four), (2, one)]
 
     def beginning(self, quads: Quads, right: Right) -> tuple[Val, ...]:
-        """What sums of a panel's columns begin with, so that what is added to the numbers of the left side's quads does
-        not count."""
+        """Returns what sums of a panel's columns begin with, so that what is added to the numbers of the left side's
+        quads does not count."""
         b, g = self.b, self.g
         width = -(-min(g.n, self.tile.nr) // g.lanes)
         if quads.shift is None:
@@ -558,7 +559,7 @@ class _Writer:
         dtype = "s32" if pairs else "f32"
 
         def numbers(words: Val, step: int) -> Val:
-            """What a step along k takes of a vector of words: pairs, or numbers."""
+            """Returns what a step along k takes of a vector of words: pairs, or numbers."""
             if pairs:
                 return b.joined(b.shr_s(b.shl(b.halves(words), 12 - 4 * step), 12))
             return b.convert(number_of(b, words, step), "f32")
@@ -724,7 +725,7 @@ class _Writer:
         return self.vector(x.pointer, x.start + k + row * x.m_stride, x.dtype, x.pure, pair)
 
     def loads_two(self, dtype: str) -> bool:
-        """Whether one load gives two vectors."""
+        """Returns True if one load gives two vectors."""
         return dtype in ("bf16", "f16") and self.g.types.accumulator == "f32"
 
     def widened(self, x: Val, dtype: str) -> Val:
@@ -779,7 +780,7 @@ class _Writer:
         return [carry.result for carry in carries if carry.result is not None]
 
     def zeros(self, x: Left, count: int) -> list[Val]:
-        """What the sums of rows begin with.
+        """Returns what the sums of rows begin with.
 
         In squares it is a zero that no engine knows before it has the rows' address. Cranelift gives a sum the place of
         what it begins with, and a constant's place through all loops around may be in memory.
@@ -807,5 +808,5 @@ class _Writer:
 
 
 def _row(g: Gemm, outer: Index, m: Affine) -> Affine:
-    """Where row `m` of the left side lies."""
+    """Returns the place of row `m` of the left side."""
     return sum((i * stride for i, (_, stride, _) in zip(outer, g.outer)), m * g.m_stride)

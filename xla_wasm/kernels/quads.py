@@ -31,11 +31,11 @@ class Quads:
 
     b: Builder
     exact: Val
-    """Whether products in quads are exact (a pred)."""
+    """True if products in quads are exact (a pred)."""
     shift: Val | None
     """What is added to each number of the left side: 128, -128 or 0 (an s32); None: nothing."""
     swaps: bool
-    """Whether the left side is the operand that every engine reads as signed."""
+    """True if the left side is the operand that every engine reads as signed."""
 
     def added(self, left: Val, column: Val, total: Val) -> Val:
         """A vector of sums with the products of a quad of the left side, which is in all lanes, and a quad of each

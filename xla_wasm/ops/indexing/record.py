@@ -82,7 +82,8 @@ def _index_map(
     index_batching: tuple[int, ...],
     sizes: Sequence[int],
 ) -> None:
-    """What gather and scatter ask of their dimension numbers alike, rules 3 to 6. `sizes` are those of the operand."""
+    """Checks what gather and scatter ask of their dimension numbers alike, rules 3 to 6. `sizes` are those of the
+    operand."""
     dimensions(instr, start_map, rank, 3, "the dimensions that an index vector starts")
     if len(start_map) != length:
         raise broken(
