@@ -16,7 +16,7 @@ from xla_wasm.hlo.ir import Module
 from xla_wasm.ops.arrays import Array
 from xla_wasm.passes import pipeline
 from xla_wasm.passes.clone import clone
-from xla_wasm.plan.build import plan_module
+from xla_wasm.plan.build import Setting, plan_module
 from xla_wasm.plan.memory import place
 from xla_wasm.plan.plan import Buffer, Plan, Step, View
 from xla_wasm.target import Target
@@ -36,8 +36,8 @@ def planned(
     """The plan of a module, every buffer in its place, copies that come to nothing still in it."""
     module = clone(module)
     pipeline.run(module)
-    target = Target.named("simd128", "wasmtime")
-    return plan_module(module, target, lambda plan: place(plan, BASE), weights, state, poured=poured, one_by_one=True)
+    target, setting = Target.named("simd128", "wasmtime"), Setting(weights, state or {}, poured=poured, one_by_one=True)
+    return plan_module(module, target, lambda plan: place(plan, BASE), setting)
 
 
 class Walk:
