@@ -14,7 +14,7 @@ usage() {
 usage: ./build.sh COMMAND
 
   demo     compile the digits model to dist/digits.wasm and run it on the held-out images
-  test     lint, type-check and run all tests: Python, Node, Chromium and Firefox; --exhaustive: all random programs (three times as long)
+  test     lint, type-check and run all tests: Python, Node, Chromium and Firefox; --exhaustive: all random programs and combinations (three times as long)
            --fast: a case of each test, without browsers; --changed: the test files that changes since main concern (=COMMIT: since that)
   coverage measure the lines and branches of xla_wasm/ that tests reach in their own process; --fast, or names of files
   mutate   change FILE of xla_wasm/ in one place at a time and list the changes that no test notices (tools/mutate.py)
@@ -220,8 +220,8 @@ test_all() {
   export PATH=$PWD/.venv/bin:$PATH
   lint
   say "pytest, with Node, Chromium and Firefox"
-  # Three on two cores, since browsers, servers and ranks are waited for. Each has a part of the files and then takes from the others.
-  pytest -n "${JOBS:-3}" --dist worksteal "$@"
+  # Three on two cores, since browsers, servers and ranks are waited for. Each takes one file after another: see tests/conftest.py.
+  pytest -n "${JOBS:-3}" --dist loadfile --no-loadscope-reorder "$@"
   say "all tests passed"
 }
 

@@ -42,7 +42,7 @@ from .passes import pipeline
 from .passes.clone import clone
 from .passes.given import Given
 from .passes.manual import PerDevice, per_device
-from .plan.build import plan_module
+from .plan.build import Setting, plan_module
 from .plan.memory import place
 from .plan.parts import share
 from .plan.plan import Plan, all_steps
@@ -218,13 +218,10 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
 
     prepares = _prepares(options)
     poured = None if prepares or options.kind != MODULE else SIDECAR_BYTES if options.sidecar else BROUGHT_BYTES
-    state, is_hosted = (
-        _state_with_sizes(interface),
-        options.kind == MODULE,
-    )  # a program by itself reads all weights, then packs them
-    plan = plan_module(
-        canonical, target, lay, interface.weights, state, devices is not None, poured, is_hosted, interface.initial
-    )
+    is_hosted = options.kind == MODULE  # a program by itself reads all weights, then packs them
+    state, configured = _state_with_sizes(interface), devices is not None
+    setting = Setting(interface.weights, state, interface.initial, configured, poured, one_by_one=is_hosted)
+    plan = plan_module(canonical, target, lay, setting)
     if 0 in plan.inits and prepares:
         from .host.prepared import memory_after_init
 

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.plan.test_memory import planned
-from tests.programs.test_programs import lowered
+from tests.support.memory_walk import planned
+from tests.support.whole_programs import lowered
 from xla_wasm.loop.affine import Affine
 from xla_wasm.loop.builder import Builder
 from xla_wasm.loop.emit import emit

@@ -127,9 +127,8 @@ class IndexMap:
                 if own is None or total is None:
                     total = None
                     break
-                total = Coordinate(
-                    total.offset + c * own.offset, (*total.terms, *((c * k, *rest) for k, *rest in own.terms))
-                )  # type: ignore[arg-type]
+                terms = [(c * k, *rest) for k, *rest in own.terms]
+                total = Coordinate(total.offset + c * own.offset, (*total.terms, *terms))  # type: ignore[arg-type]
             made.append(total)
         if (None in made or 0 in inner.dims) and self.keeps_order and inner.keeps_order:
             return row_major(self.domain, inner.dims)

@@ -106,11 +106,6 @@ class Shape:
     def rank(self) -> int:
         return len(self.dimensions)
 
-    @property
-    def true_rank(self) -> int:
-        """The number of dimensions larger than 1."""
-        return sum(size > 1 for size in self.dimensions)
-
     def dimension_number(self, d: int) -> int:
         """The number of a dimension that may be counted from the end: -1 is the last one."""
         if not -self.rank <= d < self.rank:

@@ -18,7 +18,8 @@ from ..loop.affine import ZERO, Affine, Index
 from ..loop.builder import Builder
 from ..loop.ir import Val
 from ..loop.nest import fold
-from .gemm import Sides, gemm_kernel
+from .gemm import gemm_kernel
+from .sides import Sides
 from .tiles import Gemm, Tile, Types, packed_size
 
 _NEAR = 512 << 10

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from .affine import ZERO, Affine, Index
 from .builder import Builder
-from .ir import Val
+from .ir import Loop, Val
 
 
 def nest(
@@ -62,6 +62,22 @@ def scalar_nest(b: Builder, dims: tuple[int, ...], body: Callable[[Index], None]
     level(0, ())
 
 
+Step = Callable[[Loop | None, Affine, list[Val]], list[Val]]
+"""Takes the loop if there is one, an index and the values before; gives the values after."""
+
+
+def along(b: Builder, trips: int, step: int, values: list[Val], lanes: int, body: Step) -> list[Val]:
+    """Carries vectors of `lanes` through a loop; where one trip or none is left of it, there is no loop."""
+    if trips <= 1:
+        return body(None, ZERO, values) if trips else values
+    loop = b.open_loop(trips, step)
+    carries = [b.carry(loop, value, lanes) for value in values]
+    for carry, value in zip(carries, body(loop, Affine(0, ((loop, 1),)), [carry.value for carry in carries])):
+        carry.next = b.splat(value, lanes)
+    b.close_loop(loop)
+    return [carry.result for carry in carries if carry.result is not None]
+
+
 def fold(
     b: Builder, dims: tuple[int, ...], inits: list[Val], lanes: int, body: Callable[[Index, list[Val]], list[Val]]
 ) -> list[Val]:
@@ -69,16 +85,10 @@ def fold(
     if 0 in dims:
         return inits
 
-    def level(d: int, index: Index, values: list[Val]) -> list[Val]:
+    def level(index: Index, values: list[Val]) -> list[Val]:
+        d = len(index)
         if d == len(dims):
             return body(index, values)
-        if dims[d] == 1:
-            return level(d + 1, (*index, ZERO), values)
-        loop = b.open_loop(dims[d])
-        carries = [b.carry(loop, v, lanes) for v in values]
-        for carry, new in zip(carries, level(d + 1, (*index, Affine(0, ((loop, 1),))), [c.value for c in carries])):
-            carry.next = b.splat(new, lanes)
-        b.close_loop(loop)
-        return [c.result for c in carries if c.result is not None]
+        return along(b, dims[d], 1, values, lanes, lambda _, i, inner: level((*index, i), inner))
 
-    return level(0, (), inits)
+    return level((), inits)

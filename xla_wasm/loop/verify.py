@@ -395,13 +395,12 @@ class _Verifier:
         lanes = next((x.lanes for token, x in typed_by if token[-1].isalpha()), 1)
         if dtype and dtype not in op.types and f"{dtype}x{lanes}" not in op.types:
             self.fail(what, f"{val.op} does not work on {dtype}{f'x{lanes}' if lanes > 1 else ''}")
-        first = val.args[0].dtype if val.args else ""
         for number, (token, x) in enumerate(typed_by):
             role = f"operand {number} {self.names.of(x)}" if number else "the result"
             wanted = {"": lanes, "1": 1, "2": 2 * lanes, "4": 4 * lanes, "'": lanes // 2}[token[1:]]
             if x.lanes != wanted or (token[0] == "T" and x.lanes == 1):
                 self.fail(what, f"{role} has {x.lanes} lanes, not {wanted if wanted > 1 else 'those of a vector'}")
-            if not _matches(token[0], x.dtype, first if token[0] == "g" else dtype):
+            if not _matches(token[0], x.dtype, dtype):
                 self.fail(what, f"{role} is {typed(x)}, which {val.op}{f' of {dtype}' if dtype else ''} does not take")
             if not fits(x.dtype, x.lanes):
                 self.fail(what, f"{role} is {typed(x)}: a vector has not so many lanes of the type")
@@ -511,7 +510,7 @@ class _Verifier:
 
 def _matches(letter: str, dtype: str, t: str) -> bool:
     """Returns True if a type is what a letter of a signature allows."""
-    if letter in "tTg":
+    if letter in "tT":
         return dtype == t
     if letter == "w":
         integers = dtype[0] in "su" and t[0] in "su"

@@ -12,8 +12,9 @@ from ..hlo.ir import Instruction
 from ..hlo.op import Kind
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
-from ..kernels.gemm import Sides, gemm_kernel
+from ..kernels.gemm import gemm_kernel
 from ..kernels.packing import pack_kernel, word, word_of_quads
+from ..kernels.sides import Sides
 from ..kernels.tiles import PAIR, WORD, Gemm, Tile, Types, packed_size, reads_in_place, scales_of, scratch_size, tile
 from ..loop.affine import ZERO, Affine, Index, linearize, row_major_strides
 from ..loop.builder import Builder
