@@ -14,6 +14,7 @@ from jax import lax
 from tests.support.closeness import equal
 from tests.support.differential import TUNED, differential
 from xla_wasm.compiler import stages
+from xla_wasm.hlo.ir import Module
 from xla_wasm.jax import lower
 from xla_wasm.passes import split
 
@@ -105,7 +106,7 @@ def test_caches_are_read_where_they_lie(returned: bool, copies: int) -> None:
 )
 def test_what_is_worth_a_product_more(size: int, added: int, columns: int, splits: bool) -> None:
     """An array of at least 4096 elements, four times those of the result, of which an eighth at most is new."""
-    module = xla_wasm.HloModule.from_text(f"""HloModule m
+    module = Module.from_text(f"""HloModule m
 ENTRY e {{
   old = f32[{size - added},64] parameter(0)
   new = f32[{added},64] parameter(1)
