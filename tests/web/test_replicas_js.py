@@ -310,12 +310,20 @@ def check_results(call: Call, site: Site, cases: Sequence[Case], transport: str,
             assert not different, (case.name, sorted(different))
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+PAIRS = [
+    *((OLDEST_NODE, "messages"), ("chromium", "shared"), (OLDEST_NODE, "shared")),
+    *seeds.more(("chromium", "messages")),
+]
+"""Engines and transports; Firefox has both."""
+each_pair = pytest.mark.parametrize(("call", "transport"), PAIRS, indirect=["call"])
+
+
+@each_pair
 def test_behaviours(call: Call, transport: str) -> None:
     nothing(call("behaviours", transport))
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@each_pair
 def test_failures(call: Call, transport: str) -> None:
     nothing(call("failures", transport))
 
