@@ -10,13 +10,11 @@ import pytest
 
 from tests.hlo.test_proto import blocks, without_frames
 from tests.support import (
-    programs_linear,  # noqa: F401  lists its programs
-    programs_more,  # noqa: F401  the same
     seeds,
     xla_cpu,
 )
 from tests.support.hlo_modules import as_text, from_text
-from tests.support.programs import PROGRAMS
+from tests.support.whole_programs import PROGRAMS
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.verify import verify
 

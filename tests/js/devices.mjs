@@ -50,7 +50,10 @@ export const patient =
 
 const COMMANDS = { a: 0, g: 1, s: 2, r: 3, t: 4, u: 5, w: 6, '.': -1, '!': -2, '~': -3 };
 
-/** Arguments of a device of tests/support/scripted_devices.py, where `to` and `from` are all devices unless something else is said. */
+/**
+ * Arguments of a device of tests/support/scripted_devices.py, where `to` and `from` are all devices unless something
+ * else is said.
+ */
 export function script(text, { devices = 2, to, from, x = 0 } = {}) {
   const all = Array.from({ length: devices }, (_, d) => d);
   const peers = (list) => Int32Array.from({ length: 4 }, (_, i) => list[i] ?? -1);

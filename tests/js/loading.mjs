@@ -1,5 +1,6 @@
-// Weights, progress, workers, signals: what the loader does with its options. Runs in Node and in browsers, which import it; tests/web/test_loading.py
-// serves the files. A case throws if something is wrong; `loading` gives the messages of those that did.
+// Weights, progress, workers, signals: what the loader does with its options. Runs in Node and in browsers, which
+// import it; tests/web/test_loading.py serves the files. A case throws if something is wrong; `loading` gives the
+// messages of those that did.
 
 const X = Float32Array.of(1, -3, 3, 0.5, 0, 9);
 const W = Float32Array.of(1, 2, 3, 4, 5, 6);

@@ -1,5 +1,6 @@
-// What people do wrong with the loader, what it says then, and that the next correct use works. Runs in Node and in browsers, which import it;
-// tests/web/test_misuse.py serves the files. It gives a list of what went wrong with the cases themselves, which is empty if all is well.
+// What people do wrong with the loader, what it says then, and that the next correct use works. Runs in Node and in
+// browsers, which import it; tests/web/test_misuse.py serves the files. It gives a list of what went wrong with the
+// cases themselves, which is empty if all is well.
 
 const X = Float32Array.of(1, -3, 3, 0.5, 0, 9);
 const K = BigInt64Array.of(41n);

@@ -1,5 +1,5 @@
-// Weights that come while the module does, and one after another into the same place, on the module that tests/web/test_poured_js.py puts into
-// $FIXTURES.
+// Weights that come while the module does, and one after another into the same place, on the module that
+// tests/web/test_poured_js.py puts into $FIXTURES.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';

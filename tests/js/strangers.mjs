@@ -1,5 +1,5 @@
-// Modules, weights and servers that mean harm, in Node and in pages: tests/web/test_strangers_js.py makes and serves them. Each function gives what was
-// not as it should be.
+// Modules, weights and servers that mean harm, in Node and in pages: tests/web/test_strangers_js.py makes and serves
+// them. Each function gives what was not as it should be.
 
 import { checks, halt, patient, spied } from './devices.mjs';
 
@@ -423,7 +423,10 @@ const sample = ({ dimensions, bytes }) =>
     { shape: dimensions },
   );
 
-/** Artifacts that were changed at random; whatever is done with them ends soon, and with an error of the loader's own if it does not go well. */
+/**
+ * Artifacts that were changed at random; whatever is done with them ends soon, and with an error of the loader's own if
+ * it does not go well.
+ */
 export async function forgeries(api, base, { names, seed, count, mode, transport = 'auto' }) {
   const wrong = [];
   const outcomes = {};

@@ -1,5 +1,6 @@
-// Arguments, results and weights by name and in structures, in Node, Deno, Bun and in pages: tests/web/test_structures_js.py makes and serves the
-// modules, and compares what comes out with what Python's host gives.
+// Arguments, results and weights by name and in structures, in Node, Deno, Bun and in pages:
+// tests/web/test_structures_js.py makes and serves the modules, and compares what comes out with what Python's host
+// gives.
 
 import { checks } from './devices.mjs';
 

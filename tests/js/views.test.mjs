@@ -1,4 +1,5 @@
-// Results into arrays of the caller, and views of the memory, on the modules that tests/web/test_views_js.py puts into $FIXTURES.
+// Results into arrays of the caller, and views of the memory, on the modules that tests/web/test_views_js.py puts into
+// $FIXTURES.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';

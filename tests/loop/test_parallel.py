@@ -27,7 +27,7 @@ def in_turn(*loops: tuple[int, Write]) -> Func:
     """A kernel whose range is so many trips of one loop after the other."""
     b = Builder("k", 3, 4, Target.named("simd128"), frozenset((0, 2)))
     for trips, write in loops:
-        with b.loop(trips, ranged=True) as i:
+        with b.loop(trips, chunked=True) as i:
             write(b, i)
     return b.func()
 
@@ -178,7 +178,7 @@ def test_loops_in_turn() -> None:
 
 def test_more_than_the_range() -> None:
     b = Builder("k", 2, 4, Target.named("simd128"), frozenset((0,)))
-    with b.loop(64, ranged=True) as i:
+    with b.loop(64, chunked=True) as i:
         put(b, i, i)
     put(b, Affine(64), Affine(64))
     assert not is_parallel(b.func(), {0})

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support import seeds
-from tests.support.running import run_with_state
+from tests.support.differential import run_with_state
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import SliceDimension
 from xla_wasm.hlo.ir import Module

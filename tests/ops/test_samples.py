@@ -5,45 +5,20 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from importlib import import_module
-from typing import Any
 
 import pytest
 
 import xla_wasm
-from tests.support import closeness, running, xla_cpu
+from tests.support import closeness, differential, xla_cpu
+from tests.support.samples import REPLICATED, SAMPLES, check_host
 from xla_wasm.ops.collective import record as collective
 from xla_wasm.ops.sample import DeviceSample, Sample
 from xla_wasm.ops.table import OPS
 from xla_wasm.reference import EVALUATE, evaluate, evaluate_replicated
 
-FAMILIES = (
-    *(
-        "elementwise",
-        "movement",
-        "indexing",
-        "reduce",
-        "sort",
-        "window",
-        "dot",
-        "conv",
-        "linalg",
-        "fft",
-        "norm",
-        "random",
-        "control",
-    ),
-    *("collective", "hostio", "custom", "dynamic"),
-)
 TARGETS = ("simd128", "relaxed-simd")
 XLA_ULP = 4
 """What XLA:CPU's transcendental functions may be further off."""
-
-_MODULES = [import_module(f"xla_wasm.ops.{family}.samples") for family in FAMILIES]
-SAMPLES: tuple[Sample, ...] = tuple(sample for module in _MODULES for sample in module.SAMPLES)
-REPLICATED: tuple[DeviceSample, ...] = tuple(
-    sample for module in _MODULES for sample in getattr(module, "REPLICATED", ())
-)
 
 
 def _ids(samples: Sequence[Sample | DeviceSample]) -> list[str]:
@@ -71,17 +46,6 @@ def _check(sample: Sample, results: list[closeness.Array], ulp: float, where: st
         closeness.assert_same(actual, expected, ulp, f"{where}result {i}")
 
 
-def check_host(sample: Sample, given: dict[str, Any]) -> None:
-    """What came out to the host."""
-    for what, expected in {"outfeed": sample.host.outfeed, **sample.host.send}.items():
-        got = given.get("outfeed", []) if what == "outfeed" else given["send"][what]
-        assert len(got) == len(expected)
-        for i, (item, wanted) in enumerate(zip(got, expected)):
-            assert isinstance(item, tuple) == isinstance(wanted, tuple)
-            for a, b in zip(*(x if isinstance(x, tuple) else (x,) for x in (item, wanted)), strict=True):
-                closeness.assert_same(a, b, 0, f"{what} {i}")
-
-
 @each_sample
 def test_reference(sample: Sample) -> None:
     given = sample.host.arguments()
@@ -100,7 +64,7 @@ def test_compiled(sample: Sample) -> None:
     seen = set()
     for target in TARGETS:
         artifact = xla_wasm.compile(sample.module(), xla_wasm.Options(target=target))
-        if (code := running.code(artifact)) in seen:
+        if (code := differential.code(artifact)) in seen:
             continue
         seen.add(code)
         given = sample.host.arguments()

@@ -9,6 +9,8 @@ import pytest
 
 import xla_wasm
 from tests.support import seeds
+from tests.support.closeness import equal
+from tests.support.differential import BOTH, differential
 from xla_wasm import Options
 from xla_wasm.hlo.ir import Module
 from xla_wasm.passes import pipeline
@@ -135,6 +137,4 @@ ENTRY main {
 """
     rng = np.random.default_rng(1)
     x = (rng.normal(size=300) + 1j * rng.normal(size=300)).astype(np.complex64)
-    for target in ("simd128", "relaxed-simd"):
-        (result,) = xla_wasm.load(xla_wasm.compile(Module.from_text(text), Options(target=target))).run(x)
-        np.testing.assert_array_equal(result, 0)
+    differential(text, x, targets=BOTH, expected=[0], near=equal)

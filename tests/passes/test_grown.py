@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from jax import lax
 
-import xla_wasm
-from xla_wasm import Options, evaluate
+from tests.support.closeness import equal
+from tests.support.differential import TUNED, differential
 from xla_wasm.compiler import stages
 from xla_wasm.jax import lower
 from xla_wasm.passes import split
@@ -81,12 +81,7 @@ def test_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(split, name, value)
     fn, arrays = program(seed)
     with jax.enable_x64():
-        module = lower(fn, *arrays)
-        expected = evaluate(module, *arrays)
-    for target, tune in (("simd128", "portable"), ("relaxed-simd", "v8")):
-        found = xla_wasm.load(xla_wasm.compile(module, Options(target=target, tune=tune))).run(*arrays)
-        for actual, wanted in zip(found, expected, strict=True):
-            np.testing.assert_array_equal(np.asarray(actual, np.float64), np.asarray(wanted, np.float64))
+        differential(lower(fn, *arrays), *arrays, targets=TUNED, near=equal)
 
 
 def attention(q: Array, k: Array, v: Array, keys: Array, values: Array) -> Any:

@@ -86,6 +86,17 @@ def _in_node(node: Sequence[Any], script: str, site: Site) -> Call:
     return call
 
 
+def call_fixture(script: str, engines: Sequence[str]) -> Any:
+    """A fixture that calls functions of a script in each of the engines, on the fixture `site` of the tests."""
+
+    @pytest.fixture(params=engines)
+    def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
+        with calling(script, request.param, request, site) as called:
+            yield called
+
+    return call
+
+
 def _in_page(page: Page, script: str) -> Call:
     def call(name: str, argument: Any = None) -> Any:
         outcome = page.evaluate(IN_A_PAGE, [script, name, argument])

@@ -24,7 +24,7 @@ import xla_wasm
 from tests.support import seeds
 from tests.support.collective_programs import Grid, every_collective
 from tests.support.firefox import Firefox
-from tests.support.js_calls import ENGINES, IN_A_PAGE, OLDEST_NODE, Call, calling, isolated_site, nothing
+from tests.support.js_calls import ENGINES, IN_A_PAGE, OLDEST_NODE, Call, call_fixture, isolated_site, nothing
 from tests.support.programs_sharded import PROGRAMS
 from tests.support.replica_programs import entry, reduced, ring, steps
 from tests.support.scripted_devices import LIES, SHARD_LIES, lies, scripted
@@ -161,11 +161,7 @@ def serve(site: Site, name: str, artifact: Artifact, arguments: Sequence[Sequenc
     site.answers[f"/{name}.json"] = Answer(json.dumps(lists).encode())
 
 
-@pytest.fixture(params=ENGINES)
-def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
-    """Calls a function of tests/js/replicas.mjs."""
-    with calling("replicas.mjs", request.param, request, site) as call:
-        yield call
+call = call_fixture("replicas.mjs", ENGINES)
 
 
 def digests(results: Sequence[Sequence[Array]]) -> list[list[str]]:

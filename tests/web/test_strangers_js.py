@@ -12,7 +12,7 @@ import pytest
 
 import xla_wasm
 from tests.support import seeds
-from tests.support.js_calls import ENGINES, Call, calling, isolated_site, nothing
+from tests.support.js_calls import ENGINES, Call, call_fixture, isolated_site, nothing
 from tests.support.node_host import ROOT
 from tests.support.replica_programs import reduced
 from tests.support.stranger_modules import CUSTOM, ENDLESS, EXCHANGE, OUTFEED, manifest, module
@@ -79,11 +79,7 @@ def site() -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture(params=ENGINES)
-def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
-    """Calls a function of tests/js/strangers.mjs."""
-    with calling("strangers.mjs", request.param, request, site) as call:
-        yield call
+call = call_fixture("strangers.mjs", ENGINES)
 
 
 def test_budgets(call: Call) -> None:

@@ -17,7 +17,7 @@ from playwright.sync_api import Browser
 import xla_wasm
 from tests.support import seeds
 from tests.support.forks_and_joins import CALLS, COUNTS, FORKS, LOST
-from tests.support.js_calls import ENGINES, IN_A_PAGE, RUNTIMES, Call, calling, isolated_site, nothing
+from tests.support.js_calls import ENGINES, IN_A_PAGE, RUNTIMES, Call, call_fixture, calling, isolated_site, nothing
 from tests.support.web_server import Answer, Site
 from xla_wasm import Options
 from xla_wasm.jax import lower
@@ -58,16 +58,10 @@ def site() -> Iterator[Site]:
         yield served
 
 
-@pytest.fixture(params=ENGINES)
-def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
-    with calling("threads.mjs", request.param, request, site) as call:
-        yield call
+call = call_fixture("threads.mjs", ENGINES)
 
 
-@pytest.fixture(params=RUNTIMES)
-def runtime(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
-    with calling("threads.mjs", request.param, request, site) as call:
-        yield call
+runtime = call_fixture("threads.mjs", RUNTIMES)
 
 
 RESULTS = {"names": list(programs()), "counts": [1, 2, 3], "times": seeds.count(5, 100)}

@@ -25,7 +25,9 @@ export function widen(type, bytes, target, first, dimensions, scales) {
   else floated(type, new Uint16Array(bytes.buffer), new Uint32Array(target.buffer, target.byteOffset, floats.length));
 }
 
-/** The bits of every f16 as f32: to look them up takes half the time of computing them. @type {Uint32Array | undefined} */
+/**
+ * The bits of every f16 as f32: to look them up takes half the time of computing them. @type {Uint32Array | undefined}
+ */
 let halves;
 
 function widenedHalves() {

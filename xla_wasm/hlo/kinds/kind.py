@@ -63,7 +63,8 @@ class Kind:
         return "" if text is None else f"{name}={text}"
 
     def check(self, value: Any) -> bool:
-        """Whether an attribute may have the value. None, where it is one, is for the shape inference to judge."""
+        """Returns True if an attribute may have the value. None, where it is one, is for the shape inference to
+        judge."""
         return isinstance(value, self.type) or (value is None and self.nullable)
 
 

@@ -60,7 +60,7 @@ class _ComparisonType(Kind):
         return f"{name}={value}" if value and value != self._plain(instruction) else ""
 
     def _plain(self, instruction: Instruction) -> str:
-        """What goes without saying."""
+        """Returns the part of the text that goes without saying."""
         return default_comparison(instruction.operands[0].shape.element_type) if instruction.operands else ""
 
 
