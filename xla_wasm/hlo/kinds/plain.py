@@ -110,8 +110,7 @@ WORDS: dict[str, Word] = {
     "custom_call_schedule": Word("SCHEDULE_NONE SCHEDULE_LATEST SCHEDULE_EARLIEST"),
     "custom_call_api_version": Word(
         "API_VERSION_UNSPECIFIED API_VERSION_ORIGINAL API_VERSION_STATUS_RETURNING "
-        "API_VERSION_STATUS_RETURNING_UNIFIED "
-        "API_VERSION_TYPED_FFI",
+        "API_VERSION_STATUS_RETURNING_UNIFIED API_VERSION_TYPED_FFI",
         unwritten=1,
     ),
     "convolution_kind": Word("unset fprop dgrad wgrad"),
