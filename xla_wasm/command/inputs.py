@@ -63,7 +63,7 @@ def _inputs(leaves: Sequence[Leaf], text: str, found: Mapping[str, Array]) -> di
     if not free:
         wanted = ", ".join(f"{leaf.name} {leaf}" for leaf in leaves[:8]) or "none"
         raise ArgumentError(
-            f"--input {text} is one too many: the module takes {counted(len(leaves), 'input')} ({wanted})"
+            f"--input {text} is one too many: the module takes {counted(len(leaves), 'input')} ({wanted}), leave it out"
         )
     if file.kind == "npy":
         return {free[0].name: file.array(free[0].element_type, prod(free[0].dimensions))}
@@ -75,7 +75,8 @@ def _inputs(leaves: Sequence[Leaf], text: str, found: Mapping[str, Array]) -> di
     if file.kind == "npz" and (len(names) == 1 or (names and all(re.fullmatch(r"arr_\d+", key) for key in names))):
         if len(names) > len(free):
             raise ArgumentError(
-                f"{file.shown} holds {counted(len(names), 'array')}, and there {_are(len(free), 'input')} for them"
+                f"{file.shown} holds {counted(len(names), 'array')}, and there {_are(len(free), 'input')} for them: "
+                f"give a file with as many"
             )
         taken = free[: len(names)]
         listed = file.listed([leaf.element_type for leaf in taken], [prod(leaf.dimensions) for leaf in taken])

@@ -152,5 +152,5 @@ def _imports(wasm: bytes) -> list[str]:
     try:
         module = wasmtime.Module(wasmtime.Engine(), wasm)
     except wasmtime.WasmtimeError as error:
-        raise ArtifactError(f"the WebAssembly module is damaged: {str(error).strip()}") from error
+        raise ArtifactError(f"the WebAssembly module is damaged: {str(error).strip()}; compile it anew") from error
     return [f"{item.module}.{item.name}" for item in module.imports]
