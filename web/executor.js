@@ -726,8 +726,10 @@ export class Executable {
       const { name, config, steps } = this.manifest;
       const pc = new DataView(this.#buffer).getUint32(config, true);
       const where = stage ?? `in step ${pc} of ${steps.length}, ${steps[pc] ?? 'which does not exist'}`;
-      const hint = error instanceof WebAssembly.RuntimeError ? '; xla-wasm check --isolate on its HLO finds why' : '';
-      throw new RunError(`'${name}' failed ${where}: ${/** @type {Error} */ (error).message}${hint}`, { cause: error });
+      const { message, cause } = /** @type {Error} */ (error);
+      // What has a cause says what to do.
+      const hint = cause ? '' : '; try xla-wasm check';
+      throw new RunError(`'${name}' failed ${where}: ${message}${hint}`, { cause: error });
     }
   }
 }

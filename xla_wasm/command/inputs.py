@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..artifact import Artifact
+from ..compiler import compile
 from ..errors import ArgumentError, counted
 from ..hlo.ir import Instruction, Module
 from ..hlo.shape import Shape
@@ -22,7 +23,9 @@ from ..host.arrays import Array, dtype_of
 from ..host.manifest import Leaf
 from ..ops.arrays import Value, accepted, flattened, nested
 from ..ops.hostio.reference import HostSide
-from .opening import STDIN, compile_as, no_such_file, state_pairs
+from ..options import Options
+from .base import Engine
+from .opening import STDIN, no_such_file, state_pairs
 
 
 def arguments(leaves: Iterable[Leaf], given: Sequence[str], fill: bool, seed: int) -> list[Array]:
@@ -129,7 +132,7 @@ def initial_states(module: Module, state: Iterable[str], settings: Iterable[str]
 
 def compiled_with(
     source: Module | Artifact,
-    target: tuple[str, str],
+    engine: Engine,
     settings: Sequence[str],
     threads: bool = False,
     names: Container[str] = (),
@@ -140,9 +143,8 @@ def compiled_with(
         return source
     parameters = dict(parameter_leaves(source))
     given = held_values(parameters, settings)
-    return compile_as(
-        source, *target, weights=[name for name in parameters if name in given or name in names], threads=threads
-    )
+    weights = tuple(name for name in parameters if name in given or name in names)
+    return compile(source, Options(target=engine.target, tune=engine.tune, weights=weights, threads=threads))
 
 
 def named_file(
