@@ -240,9 +240,9 @@ def large() -> list[Case]:
 
 @cache
 def programs() -> list[Case]:
-    """Programs of JAX for several devices, on whole arrays."""
+    """Programs of JAX for several devices, on whole arrays: every third, or all with --exhaustive."""
     made = []
-    for name, make in PROGRAMS.items():
+    for name, make in [*PROGRAMS.items()][:: 1 if seeds.exhaustive else 3]:
         program = make()
         artifact = xla_wasm.compile(lower(program.make(mesh(**program.axes)), *program.args))
         exe = xla_wasm.load(artifact)
@@ -306,12 +306,20 @@ def check_results(call: Call, site: Site, cases: Sequence[Case], transport: str,
             assert not different, (case.name, sorted(different))
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+PAIRS = [
+    *((OLDEST_NODE, "messages"), ("chromium", "shared"), (OLDEST_NODE, "shared")),
+    *seeds.more(("chromium", "messages")),
+]
+"""Engines and transports; Firefox has both."""
+each_pair = pytest.mark.parametrize(("call", "transport"), PAIRS, indirect=["call"])
+
+
+@each_pair
 def test_behaviours(call: Call, transport: str) -> None:
     nothing(call("behaviours", transport))
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@each_pair
 def test_failures(call: Call, transport: str) -> None:
     nothing(call("failures", transport))
 
