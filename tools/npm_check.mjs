@@ -10,12 +10,20 @@ const installed = createRequire(join(tools, 'release', 'x.js'));
 const { publint } = await import(pathToFileURL(installed.resolve('publint')));
 const { formatMessage } = await import(pathToFileURL(installed.resolve('publint/utils')));
 
-/** worker.js is a script that stands alone, so it has neither imports nor exports; publint guesses that it is CommonJS. */
-const isTheWorker = ({ code, args, path }) => code.startsWith('FILE_INVALID') && [args.actualFilePath, ...path].some((part) => /worker\.js$/.test(String(part)));
+/**
+ * worker.js is a script that stands alone, so it has neither imports nor exports; publint guesses that it is CommonJS.
+ */
+const isTheWorker = ({ code, args, path }) =>
+  code.startsWith('FILE_INVALID') && [args.actualFilePath, ...path].some((part) => /worker\.js$/.test(String(part)));
 
 const { buffer, byteOffset, byteLength } = readFileSync(tarball);
-const { messages, pkg } = await publint({ pack: { tarball: buffer.slice(byteOffset, byteOffset + byteLength) }, strict: true });
-const found = messages.filter((message) => !isTheWorker(message)).map((message) => `${message.type}: ${formatMessage(message, pkg)}`);
+const { messages, pkg } = await publint({
+  pack: { tarball: buffer.slice(byteOffset, byteOffset + byteLength) },
+  strict: true,
+});
+const found = messages
+  .filter((message) => !isTheWorker(message))
+  .map((message) => `${message.type}: ${formatMessage(message, pkg)}`);
 if (found.length) {
   console.error(found.join('\n'));
   process.exit(1);

@@ -1,8 +1,9 @@
 // Makes the npm package of the loader: dist/npm/xla-wasm-VERSION.tgz, and the same unpacked in dist/npm/package/.
 // It needs esbuild and TypeScript under the folder that the first argument names; the second is where to write.
 //
-// core.js is all that loading and running takes, in one file. What only some modules or options need stays in files of its own, which core.js
-// imports on demand and which import core.js. worker.js stands alone, so that it can be copied anywhere.
+// core.js is all that loading and running takes, in one file. What only some modules or options need stays in files of
+// its own, which core.js imports on demand and which import core.js. worker.js stands alone, so that it can be copied
+// anywhere.
 
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -18,14 +19,23 @@ const { build } = createRequire(join(tools, 'esbuild', 'x.js'))('esbuild');
 
 const CORE = ['arrays', 'errors', 'executor', 'features', 'manifest', 'source', 'transfer'];
 const ON_DEMAND = `
-  remote files parts weights/weights arrays/dynamic arrays/layouts arrays/orders arrays/structures devices/exchange devices/replicated devices/shards
-  diagnostics/hints diagnostics/shown limits/budget limits/slices limits/untrusted requests/callbacks requests/feeds requests/host
-  requests/requests threads/threads http/handler`
+  remote files parts weights/weights arrays/dynamic arrays/layouts arrays/orders arrays/structures
+  devices/exchange devices/replicated devices/shards diagnostics/hints diagnostics/shown
+  limits/budget limits/slices limits/untrusted requests/callbacks requests/feeds requests/host requests/requests
+  threads/threads http/handler`
   .trim()
   .split(/\s+/);
 /** Where a file of web/ lies in the package: all in one folder, for short addresses, but those of http/. */
 const place = (name) => (name.startsWith('http/') ? name : basename(name));
-const SHARED = { bundle: true, format: 'esm', minify: true, target: 'es2022', legalComments: 'none', absWorkingDir: web, outdir: folder };
+const SHARED = {
+  bundle: true,
+  format: 'esm',
+  minify: true,
+  target: 'es2022',
+  legalComments: 'none',
+  absWorkingDir: web,
+  outdir: folder,
+};
 
 /** Keeps core.js and what it imports on demand apart; `top` is where core.js lies as seen from what is made. */
 const apart = (top) => ({
@@ -47,27 +57,45 @@ const alone = {
   name: 'alone',
   setup({ onResolve, onLoad }) {
     onResolve({ filter: /\/(remote|replicated)\.js$/ }, () => ({ path: 'none', namespace: 'none' }));
-    onLoad({ filter: /./, namespace: 'none' }, () => ({ contents: 'export const start = undefined, loadRemote = undefined, loadReplicated = undefined;' }));
+    onLoad({ filter: /./, namespace: 'none' }, () => ({
+      contents: 'export const start = undefined, loadRemote = undefined, loadReplicated = undefined;',
+    }));
   },
 };
 
 rmSync(output, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });
 const everything = CORE.map((name) => `export * from './${name}.js';`).join('\n');
-await build({ ...SHARED, outdir: undefined, outfile: join(folder, 'core.js'), stdin: { contents: everything, resolveDir: web }, plugins: [apart('.')] });
+await build({
+  ...SHARED,
+  outdir: undefined,
+  outfile: join(folder, 'core.js'),
+  stdin: { contents: everything, resolveDir: web },
+  plugins: [apart('.')],
+});
 for (const top of ['.', '..']) {
-  const entryPoints = ON_DEMAND.filter((name) => place(name).includes('/') === (top === '..')).map((name) => ({ in: `${name}.js`, out: place(name) }));
+  const entryPoints = ON_DEMAND.filter((name) => place(name).includes('/') === (top === '..')).map((name) => ({
+    in: `${name}.js`,
+    out: place(name),
+  }));
   await build({ ...SHARED, entryPoints, plugins: [apart(top)] });
 }
 await build({ ...SHARED, entryPoints: ['worker.js'], plugins: [alone] });
 const exported = readFileSync(join(web, 'xla_wasm.js'), 'utf8');
-const lines = exported.split('\n').filter((line) => line.startsWith('export '));
-writeFileSync(join(folder, 'xla_wasm.js'), lines.map((line) => line.replace(/\.\/\w+\.js/, './core.js') + '\n').join(''));
+const statements = exported.match(/^export [^;]+;/gm).map((text) => text.replace(/\s+/g, ' ').replace(', }', ' }'));
+writeFileSync(
+  join(folder, 'xla_wasm.js'),
+  statements.map((text) => text.replace(/\.\/\w+\.js/, './core.js') + '\n').join(''),
+);
 
-const options = '--allowJs --checkJs --strict --declaration --emitDeclarationOnly --target es2022 --module esnext --lib es2022,dom,dom.iterable';
+const options =
+  '--allowJs --checkJs --strict --declaration --emitDeclarationOnly --target es2022 --module esnext --lib ' +
+  'es2022,dom,dom.iterable';
 const tsc = join(tools, 'node_modules', 'typescript', 'bin', 'tsc');
 const entries = ['xla_wasm.js', 'http/handler.js', 'parts.js'].map((name) => join(web, name));
-execFileSync(process.execPath, [tsc, ...entries, ...options.split(' '), '--outDir', join(folder, 'types')], { stdio: 'inherit' });
+execFileSync(process.execPath, [tsc, ...entries, ...options.split(' '), '--outDir', join(folder, 'types')], {
+  stdio: 'inherit',
+});
 
 const description = JSON.parse(readFileSync(join(web, 'package.json'), 'utf8'));
 const [, version] = /__version__ = "(.+)"/.exec(readFileSync(join(root, 'xla_wasm', '__init__.py'), 'utf8'));
@@ -78,7 +106,15 @@ cpSync(join(web, 'README.md'), join(folder, 'README.md'));
 cpSync(join(root, 'LICENSE'), join(folder, 'LICENSE'));
 
 // npm packs what `files` of package.json names; a tar of our own would be one more thing to get wrong.
-execFileSync('npm', ['pack', '--silent', '--pack-destination', output], { cwd: folder, stdio: ['ignore', 'ignore', 'inherit'] });
+execFileSync('npm', ['pack', '--silent', '--pack-destination', output], {
+  cwd: folder,
+  stdio: ['ignore', 'ignore', 'inherit'],
+});
 const size = (name) => gzipSync(readFileSync(join(folder, name)), { level: 9 }).length;
-const sizes = Object.fromEntries(['xla_wasm.js', 'core.js', ...ON_DEMAND.map((name) => `${place(name)}.js`), 'worker.js'].map((name) => [name, size(name)]));
+const sizes = Object.fromEntries(
+  ['xla_wasm.js', 'core.js', ...ON_DEMAND.map((name) => `${place(name)}.js`), 'worker.js'].map((name) => [
+    name,
+    size(name),
+  ]),
+);
 process.stdout.write(JSON.stringify({ package: `xla-wasm-${version}.tgz`, gzipped: sizes }, null, 1) + '\n');

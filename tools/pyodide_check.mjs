@@ -1,5 +1,5 @@
-// Whether the wheel is fit for Pyodide: it loads from the lock file by name, imports without numpy, and compiles a module to the
-// bytes that CPython makes of it.
+// Whether the wheel is fit for Pyodide: it loads from the lock file by name, imports without numpy, and compiles a
+// module to the bytes that CPython makes of it.
 //
 //     node tools/pyodide_check.mjs dist/pyodide examples/digits/digits.hlo.pb SHA256
 
@@ -26,4 +26,7 @@ xla_wasm.load(artifact).run(js_image)
   )
   .toJs();
 if (sha !== expected) throw new Error(`Pyodide compiled ${model} to other bytes than CPython: ${sha}, not ${expected}`);
-console.log(`fit for Pyodide ${python.version}: the same bytes as CPython's, and it runs${numpy ? ', with numpy' : ', without numpy'}`);
+console.log(
+  `fit for Pyodide ${python.version}: the same bytes as CPython's, and it ` +
+    `runs${numpy ? ', with numpy' : ', without numpy'}`,
+);

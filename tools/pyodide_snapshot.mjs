@@ -1,5 +1,6 @@
-// Writes snapshot.bin.gz into a folder of Pyodide with the wheel: the memory of a Python that has imported the compiler and compiled a
-// little. Python starts from it in a tenth of the time that importing takes, since nothing has to be parsed.
+// Writes snapshot.bin.gz into a folder of Pyodide with the wheel: the memory of a Python that has imported the compiler
+// and compiled a little. Python starts from it in a tenth of the time that importing takes, since nothing has to be
+// parsed.
 //
 //     node tools/pyodide_snapshot.mjs dist/pyodide web/demo/playground/examples/gradient.hlo
 
@@ -10,7 +11,11 @@ import { gzipSync } from 'node:zlib';
 
 const [folder, ...sources] = process.argv.slice(2);
 const { loadPyodide } = await import(pathToFileURL(resolve(folder, 'pyodide.mjs')).href);
-const python = await loadPyodide({ indexURL: resolve(folder), lockFileURL: resolve(folder, 'pyodide-lock.json'), _makeSnapshot: true });
+const python = await loadPyodide({
+  indexURL: resolve(folder),
+  lockFileURL: resolve(folder, 'pyodide-lock.json'),
+  _makeSnapshot: true,
+});
 const { packages } = JSON.parse(readFileSync(resolve(folder, 'pyodide-lock.json'), 'utf8'));
 // Not loadPackage, which leaves objects of JavaScript in Python's hands: a snapshot can hold none.
 python.unpackArchive(new Uint8Array(readFileSync(resolve(folder, packages['xla-wasm'].file_name))), 'wheel');

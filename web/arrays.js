@@ -3,7 +3,10 @@
 import { ArgumentError } from './errors.js';
 
 /** @typedef {import('./manifest.js').Leaf} Leaf */
-/** @typedef {Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array | Float32Array | Float64Array | BigInt64Array | BigUint64Array} TypedArray */
+/**
+ * @typedef {Int8Array | Uint8Array | Int16Array | Uint16Array | Int32Array | Uint32Array | Float32Array | Float64Array
+ *   | BigInt64Array | BigUint64Array} TypedArray
+ */
 /** @typedef {TypedArray | number | bigint | boolean | any[]} Value what a parameter accepts; arrays may be nested */
 
 /**
@@ -14,9 +17,9 @@ import { ArgumentError } from './errors.js';
  * @property {number} bits the width of an integer
  */
 
-// f16 is a Float16Array where the engine has one (a Uint16Array of bits is taken too, results are Float16Arrays), else a Uint16Array of
-// bits. Other floats narrower than 32 bits are raw bits, each in an element of a Uint16Array or Uint8Array of its own.
-// Integers narrower than a byte are the numbers in an Int8Array or Uint8Array.
+// f16 is a Float16Array where the engine has one (a Uint16Array of bits is taken too, results are Float16Arrays), else
+// a Uint16Array of bits. Other floats narrower than 32 bits are raw bits, each in an element of a Uint16Array or
+// Uint8Array of its own. Integers narrower than a byte are the numbers in an Int8Array or Uint8Array.
 const { Float16Array } = /** @type {any} */ (globalThis);
 
 /** @type {Record<string, ElementType>} */
@@ -33,11 +36,17 @@ const rows = /** @type {[any, ElementType['kind'], string][]} */ ([
   [BigUint64Array, 'int', 'u64'],
   [Float32Array, 'float', 'f32 c64'],
   [Float64Array, 'float', 'f64 c128'],
-  [Uint8Array, 'bits', 'f4e2m1fn f6e3m2fn f6e2m3fn f8e3m4 f8e4m3 f8e4m3fn f8e4m3b11fnuz f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0fnu'],
+  [
+    Uint8Array,
+    'bits',
+    'f4e2m1fn f6e3m2fn f6e2m3fn f8e3m4 f8e4m3 f8e4m3fn f8e4m3b11fnuz f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0fnu',
+  ],
   [Uint16Array, 'bits', 'bf16'],
   [Float16Array ?? Uint16Array, Float16Array ? 'float' : 'bits', 'f16'],
 ]);
-for (const [array, kind, names] of rows) for (const name of names.split(' ')) TYPES[name] = { array, components: name[0] === 'c' ? 2 : 1, kind, bits: Number(name.slice(1)) };
+for (const [array, kind, names] of rows)
+  for (const name of names.split(' '))
+    TYPES[name] = { array, components: name[0] === 'c' ? 2 : 1, kind, bits: Number(name.slice(1)) };
 
 /** A leaf as the reader of a message knows it. @param {Leaf} leaf */
 export const describe = (leaf) => `${leaf.element_type}[${leaf.dimensions}]`;
@@ -105,27 +114,36 @@ export function accept(leaf, value, what) {
     const tag = /** @type {any} */ (value)[Symbol.toStringTag];
     const length = /** @type {any} */ (value).length;
     if (tag === type.array.name && length === count) return value;
-    if (type.array === Float16Array && tag === 'Uint16Array' && length === count) return new Float16Array(value.buffer, value.byteOffset, count);
+    if (type.array === Float16Array && tag === 'Uint16Array' && length === count)
+      return new Float16Array(value.buffer, value.byteOffset, count);
     throw new ArgumentError(`${wanted}; got ${tag ? `a ${tag} of ${length}` : 'a DataView'}`);
   }
   if (!Array.isArray(value) && !['number', 'bigint', 'boolean'].includes(typeof value)) {
-    throw new ArgumentError(`${wanted}; got ${value === null ? 'null' : typeof value === 'object' ? value.constructor?.name : typeof value}`);
+    throw new ArgumentError(
+      `${wanted}; got ${value === null ? 'null' : typeof value === 'object' ? value.constructor?.name : typeof value}`,
+    );
   }
-  if (type.components > 1 && leaf.dimensions.length && !Array.isArray(value)) throw new ArgumentError(`${wanted}; got one number`);
+  if (type.components > 1 && leaf.dimensions.length && !Array.isArray(value))
+    throw new ArgumentError(`${wanted}; got one number`);
   const shape = type.components > 1 ? [...leaf.dimensions, type.components] : leaf.dimensions;
   const array = new type.array(count);
   let filled = 0;
   const fill = (/** @type {any} */ item, /** @type {number} */ depth) => {
     if (depth < shape.length) {
-      if (!Array.isArray(item) || item.length !== shape[depth]) throw new ArgumentError(`${wanted}; got nested arrays of another shape`);
+      if (!Array.isArray(item) || item.length !== shape[depth])
+        throw new ArgumentError(`${wanted}; got nested arrays of another shape`);
       for (const inner of item) fill(inner, depth + 1);
     } else {
-      if (!store(array, filled, item, type)) throw new ArgumentError(`${wanted}; ${typeof item === 'bigint' ? `${item}n` : JSON.stringify(item)} does not fit`);
+      if (!store(array, filled, item, type))
+        throw new ArgumentError(
+          `${wanted}; ${typeof item === 'bigint' ? `${item}n` : JSON.stringify(item)} does not fit`,
+        );
       filled++;
     }
   };
   // A flat array serves for any shape.
-  if (Array.isArray(value) && value.length === count && shape.length > 1 && !value.some(Array.isArray)) for (const item of value) fill(item, shape.length);
+  if (Array.isArray(value) && value.length === count && shape.length > 1 && !value.some(Array.isArray))
+    for (const item of value) fill(item, shape.length);
   else fill(value, 0);
   return array;
 }
@@ -150,7 +168,10 @@ function store(array, index, item, { kind, bits = 64 }) {
   if (kind === 'int' && (typeof item === 'bigint' || Number.isSafeInteger(item))) {
     const big = BigInt(item);
     array[index] = typeof array[index] === 'bigint' ? big : Number(item);
-    return BigInt(array[index]) === big && (bits > 4 || big === (array instanceof Int8Array ? BigInt.asIntN(bits, big) : BigInt.asUintN(bits, big)));
+    return (
+      BigInt(array[index]) === big &&
+      (bits > 4 || big === (array instanceof Int8Array ? BigInt.asIntN(bits, big) : BigInt.asUintN(bits, big)))
+    );
   }
   return false;
 }

@@ -1,4 +1,5 @@
-// The errors of xla_wasm, name for name those of the Python package. Each states its name, since minifiers rename classes.
+// The errors of xla_wasm, name for name those of the Python package. Each states its name, since minifiers rename
+// classes.
 
 /** The root of every error that xla_wasm throws on purpose. */
 export class XlaWasmError extends Error {

@@ -21,29 +21,38 @@ import { compile, isLocal, isPlain, pick } from './source.js';
 /**
  * How far loading is.
  * @typedef {object} Progress
- * @property {'module' | 'weights' | 'ready'} phase `module` until the code is compiled, `weights` while they arrive, `ready` at the end
+ * @property {'module' | 'weights' | 'ready'} phase `module` until the code is compiled, `weights` while they arrive,
+ *   `ready` at the end
  * @property {number} loaded the bytes of weights that have arrived, of those that the module takes from files
  * @property {number} total how many these are, as the manifest states them; 0 until it is known
  */
 
 /**
  * @typedef {object} LoadOptions
- * @property {import('./source.js').Bytes | import('./source.js').Bytes[]} [weights] the `.weights` file, by default the one beside the module's URL, if the
- *   module needs one; or a safetensors file with the parameters that are weights, by name; or a list of both
+ * @property {import('./source.js').Bytes | import('./source.js').Bytes[]} [weights] the `.weights` file, by default the
+ *   one beside the module's URL, if the module needs one; or a safetensors file with the parameters that are weights,
+ *   by name; or a list of both
  * @property {boolean} [cache] keep weights in the browser for the next visit, by their hash
  * @property {(progress: Progress) => void} [onProgress] is told how far loading is; what it throws ends the loading
  * @property {AbortSignal} [signal] gives up loading
- * @property {boolean | string | URL} [worker] load and run in a worker of its own; an address is that of a copy of `worker.js`
+ * @property {boolean | string | URL} [worker] load and run in a worker of its own; an address is that of a copy of
+ *   `worker.js`
  * @property {boolean} [named] runs give an object with the results by name, unless a run says `{named: false}`
  * @property {number} [memoryLimit] the most bytes of linear memory the module may have, on all devices together
- * @property {Record<string, import('./requests/requests.js').HostFunction>} [customCalls] the functions that the module calls by name
- * @property {boolean} [physical] arrays come and go as the bytes of their layouts, tiles and padding included, in a Uint8Array each
+ * @property {Record<string, import('./requests/requests.js').HostFunction>} [customCalls] the functions that the module
+ *   calls by name
+ * @property {boolean} [physical] arrays come and go as the bytes of their layouts, tiles and padding included, in a
+ *   Uint8Array each
  * @property {import('./devices/grid.js').Count} [devices] run on so many devices, each in a worker of its own
- * @property {'auto' | 'shared' | 'messages'} [transport] how devices exchange data: through shared memory, by messages, or as the page can
- * @property {number} [timeout] the seconds that a call may take, `load` included; and that a device waits for others in one exchange, 60 if nothing is said
+ * @property {'auto' | 'shared' | 'messages'} [transport] how devices exchange data: through shared memory, by messages,
+ *   or as the page can
+ * @property {number} [timeout] the seconds that a call may take, `load` included; and that a device waits for others in
+ *   one exchange, 60 if nothing is said
  * @property {(event: import('./devices/exchange.js').ExchangeEvent) => void} [onExchange] is told of every exchange
- * @property {number} [threads] how many share the work of a run, of a module compiled with threads, on each device; by default as many as can run at once
- * @property {boolean} [untrusted] for modules of strangers: into a worker, with 1 GiB and 10 s where nothing else is said, see limits/untrusted.js
+ * @property {number} [threads] how many share the work of a run, of a module compiled with threads, on each device; by
+ *   default as many as can run at once
+ * @property {boolean} [untrusted] for modules of strangers: into a worker, with 1 GiB and 10 s where nothing else is
+ *   said, see limits/untrusted.js
  */
 
 /**
@@ -54,9 +63,15 @@ import { compile, isLocal, isPlain, pick } from './source.js';
  * @property {boolean} [named] results come in an object by name; by default as the option of `load` says
  */
 
-/** Options behind the arguments of a run. @typedef {OwnRunOptions & import('./requests/feeds.js').FeedOptions} RunOptions */
+/**
+ * Options behind the arguments of a run.
+ * @typedef {OwnRunOptions & import('./requests/feeds.js').FeedOptions} RunOptions
+ */
 
-const OPTIONS = 'weights cache onProgress signal worker named memoryLimit customCalls physical devices transport timeout onExchange threads untrusted'.split(' ');
+const OPTIONS = (
+  'weights cache onProgress signal worker named memoryLimit customCalls physical devices transport timeout ' +
+  'onExchange threads untrusted'
+).split(' ');
 const RUN_OPTIONS = 'out signal named infeed outfeed send recv'.split(' ');
 const DISPOSED = new Error('disposed');
 
@@ -69,37 +84,45 @@ const DISPOSED = new Error('disposed');
  */
 export function takeOptions(values, first, structures) {
   const last = values.at(-1);
-  const options = (first || values.length > 1) && isPlain(last) && !structures?.isArgument(values, RUN_OPTIONS) ? values.pop() : {};
-  for (const name of Object.keys(options)) if (!RUN_OPTIONS.includes(name)) throw new ArgumentError(`after its arguments, run takes {${RUN_OPTIONS}}, not '${name}'`);
+  const options =
+    (first || values.length > 1) && isPlain(last) && !structures?.isArgument(values, RUN_OPTIONS) ? values.pop() : {};
+  for (const name of Object.keys(options))
+    if (!RUN_OPTIONS.includes(name))
+      throw new ArgumentError(`after its arguments, run takes {${RUN_OPTIONS}}, not '${name}'`);
   return options;
 }
 
 /**
  * Makes an artifact ready to run. Given builds for several targets, it takes the best that this engine can run.
  * @overload
- * @param {import('./source.js').Source | import('./source.js').Builds} source a URL, a path (Node), a Response, bytes or a compiled module
+ * @param {import('./source.js').Source | import('./source.js').Builds} source a URL, a path (Node), a Response, bytes
+ *   or a compiled module
  * @param {LoadOptions & {devices: import('./devices/grid.js').Count}} options
  * @returns {Promise<import('./devices/replicated.js').ReplicatedExecutable>}
  */
 /**
  * @overload
- * @param {import('./source.js').Source | import('./source.js').Builds} source a URL, a path (Node), a Response, bytes or a compiled module
+ * @param {import('./source.js').Source | import('./source.js').Builds} source a URL, a path (Node), a Response, bytes
+ *   or a compiled module
  * @param {LoadOptions & {devices?: undefined} & ({worker: true | string | URL} | {untrusted: true})} options
  * @returns {Promise<import('./remote.js').RemoteExecutable>}
  */
 /**
  * @overload
- * @param {import('./source.js').Source | import('./source.js').Builds} source a URL, a path (Node), a Response, bytes or a compiled module
+ * @param {import('./source.js').Source | import('./source.js').Builds} source a URL, a path (Node), a Response, bytes
+ *   or a compiled module
  * @param {LoadOptions & {devices?: undefined, worker?: false, untrusted?: false}} [options]
  * @returns {Promise<Executable>}
  */
 /**
  * @param {import('./source.js').Source | import('./source.js').Builds} source
  * @param {LoadOptions} [options]
- * @returns {Promise<Executable | import('./remote.js').RemoteExecutable | import('./devices/replicated.js').ReplicatedExecutable>}
+ * @returns {Promise<Executable | import('./remote.js').RemoteExecutable |
+ *   import('./devices/replicated.js').ReplicatedExecutable>}
  */
 export async function load(source, options = {}) {
-  if (!isPlain(options) || Object.keys(options).some((name) => !OPTIONS.includes(name))) throw (await import('./diagnostics/hints.js')).noOption(options, OPTIONS);
+  if (!isPlain(options) || Object.keys(options).some((name) => !OPTIONS.includes(name)))
+    throw (await import('./diagnostics/hints.js')).noOption(options, OPTIONS);
   if (options.untrusted) [source, options] = (await import('./limits/untrusted.js')).limited(source, options);
   const { signal, timeout } = options;
   if (timeout === undefined) return attempt(source, options);
@@ -143,15 +166,31 @@ async function attempt(source, options, budget) {
 export async function loadHere(source, { signal, weights, onProgress = () => {}, ...options }, budget) {
   onProgress({ phase: 'module', loaded: 0, total: 0 });
   const begun = instantiate(source, options, signal);
-  const files = () => import('./weights/weights.js').then(({ ask }) => ask(begun, weights, options.device?.source ?? source, { ...options, signal, onProgress, budget }));
+  const files = () =>
+    import('./weights/weights.js').then(({ ask }) =>
+      ask(begun, weights, options.device?.source ?? source, { ...options, signal, onProgress, budget }),
+    );
   // They are asked for while the module comes, if it is known where they are.
   const early = weights === undefined ? undefined : files();
   early?.catch(() => {});
   const { manifest, instance } = await begun;
-  const { given, loaded, total } = manifest.sidecarBytes || early ? await (await (early ?? files()))() : /** @type {any} */ ({ loaded: 0, total: 0 });
-  const needsMore = options.physical || manifest.requests.length || manifest.devices || [...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined);
-  const more = needsMore && (await (await import('./requests/host.js')).hostParts(manifest, instance.exports.memory.buffer, options));
-  const exe = new Executable(manifest, instance, { given, named: options.named, budget, structures: await readStructures(manifest), ...more });
+  const { given, loaded, total } =
+    manifest.sidecarBytes || early ? await (await (early ?? files()))() : /** @type {any} */ ({ loaded: 0, total: 0 });
+  const needsMore =
+    options.physical ||
+    manifest.requests.length ||
+    manifest.devices ||
+    [...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined);
+  const more =
+    needsMore &&
+    (await (await import('./requests/host.js')).hostParts(manifest, instance.exports.memory.buffer, options));
+  const exe = new Executable(manifest, instance, {
+    given,
+    named: options.named,
+    budget,
+    structures: await readStructures(manifest),
+    ...more,
+  });
   onProgress({ phase: 'ready', loaded, total });
   return exe;
 }
@@ -164,7 +203,8 @@ export async function loadHere(source, { signal, weights, onProgress = () => {},
  */
 async function instantiate(source, options, signal) {
   const { module, manifest } = await open(source, options, signal);
-  if (manifest.threads || /** @type {any} */ (options).threads > 1) return (await import('./threads/threads.js')).instantiate(module, manifest, options);
+  if (manifest.threads || /** @type {any} */ (options).threads > 1)
+    return (await import('./threads/threads.js')).instantiate(module, manifest, options);
   let instance;
   try {
     instance = await WebAssembly.instantiate(module, {});
@@ -174,7 +214,8 @@ async function instantiate(source, options, signal) {
   const { memory } = /** @type {any} */ (instance.exports);
   const { buffer } = memory;
   // No view of a memory that grows would hold after that, nor the limit.
-  if (buffer.byteLength !== manifest.memoryBytes || !(buffer instanceof ArrayBuffer) || grows(memory)) throw (await import('./diagnostics/hints.js')).otherMemory(manifest, memory, buffer);
+  if (buffer.byteLength !== manifest.memoryBytes || !(buffer instanceof ArrayBuffer) || grows(memory))
+    throw (await import('./diagnostics/hints.js')).otherMemory(manifest, memory, buffer);
   return { manifest, instance };
 }
 
@@ -189,7 +230,8 @@ export async function open(source, options, signal) {
   const module = await compile(strict ? await strict.readModule(source, options, signal) : source, signal);
   const manifest = await readManifest(module);
   const lacks = lacking(module);
-  if (lacks || WebAssembly.Module.imports(module).length !== (manifest.threads ? 1 : 0)) throw (await import('./diagnostics/hints.js')).otherModule(module, lacks);
+  if (lacks || WebAssembly.Module.imports(module).length !== (manifest.threads ? 1 : 0))
+    throw (await import('./diagnostics/hints.js')).otherModule(module, lacks);
   if (strict) strict.checkManifest(manifest, options);
   await checkMemory(manifest, options);
   return { module, manifest };
@@ -200,7 +242,8 @@ export async function open(source, options, signal) {
  * @param {import('./manifest.js').Manifest} manifest
  */
 export async function readStructures(manifest) {
-  if (manifest.structure || manifest.parameters.some(({ name }) => name.includes('.'))) return new (await import('./arrays/structures.js')).Structures(manifest);
+  if (manifest.structure || manifest.parameters.some(({ name }) => name.includes('.')))
+    return new (await import('./arrays/structures.js')).Structures(manifest);
 }
 
 /**
@@ -209,7 +252,8 @@ export async function readStructures(manifest) {
  * @param {any[]} arrays
  * @returns {Record<string, any>}
  */
-export const byName = (results, arrays) => Object.fromEntries(results.filter(({ kind }) => kind === 'output').map(({ name }, i) => [name, arrays[i]]));
+export const byName = (results, arrays) =>
+  Object.fromEntries(results.filter(({ kind }) => kind === 'output').map(({ name }, i) => [name, arrays[i]]));
 
 /**
  * @param {import('./manifest.js').Manifest} manifest
@@ -221,7 +265,10 @@ export async function checkMemory({ memoryBytes }, { memoryLimit = Infinity }, d
   if (!(needed <= memoryLimit)) throw (await import('./diagnostics/hints.js')).tooLarge(needed, memoryLimit);
 }
 
-/** Only trying tells, of a compiled module too; a memory with 64-bit addresses has another error. @param {WebAssembly.Memory} memory */
+/**
+ * Only trying tells, of a compiled module too; a memory with 64-bit addresses has another error.
+ * @param {WebAssembly.Memory} memory
+ */
 function grows(memory) {
   try {
     return memory.grow(1) >= 0;
@@ -235,11 +282,19 @@ function grows(memory) {
  * @param {WebAssembly.Module} module
  */
 const lacking = (module) =>
-  ['memory', 'run', 'init', 'step'].find((name) => !WebAssembly.Module.exports(module).some((item) => item.name === name && item.kind === (name === 'memory' ? name : 'function')));
+  ['memory', 'run', 'init', 'step'].find(
+    (name) =>
+      !WebAssembly.Module.exports(module).some(
+        (item) => item.name === name && item.kind === (name === 'memory' ? name : 'function'),
+      ),
+  );
 
 /** A module ready to run. It runs one thing at a time. */
 export class Executable {
-  /** @type {{memory: WebAssembly.Memory, run: () => number, init: (index: number) => void, step: (pc: number) => number}} */
+  /**
+   * @type {{memory: WebAssembly.Memory, run: () => number, init: (index: number) => void, step: (pc: number) =>
+   *   number}}
+   */
   #exports;
   #buffer;
   /** @type {Place[]} */
@@ -265,9 +320,15 @@ export class Executable {
    * Use `load`.
    * @param {import('./manifest.js').Manifest} manifest
    * @param {{exports: any}} instance with the weights that files hold
-   * @param {{given?: Set<string>, converter?: Converter, structures?: Structures, serve?: (buffer: ArrayBuffer) => import('./requests/requests.js').Requests, named?: boolean, budget?: import('./limits/budget.js').Budget}} [parts]
+   * @param {{given?: Set<string>, converter?: Converter, structures?: Structures, serve?: (buffer: ArrayBuffer) =>
+   *   import('./requests/requests.js').Requests, named?: boolean, budget?: import('./limits/budget.js').Budget}}
+   *   [parts]
    */
-  constructor(manifest, instance, { given, converter = { accept, give: (_, array) => array }, structures, serve, named, budget } = {}) {
+  constructor(
+    manifest,
+    instance,
+    { given, converter = { accept, give: (_, array) => array }, structures, serve, named, budget } = {},
+  ) {
     this.#converter = converter;
     this.#structures = structures;
     this.#named = named;
@@ -282,7 +343,9 @@ export class Executable {
       else this.#held.push({ leaf });
       if (leaf.kind === 'weight' && !given?.has(leaf.name)) this.#unset.add(leaf.name);
     }
-    this.#outputs = manifest.results.filter((leaf) => leaf.kind === 'output').map((leaf) => new Place(leaf, this.#buffer));
+    this.#outputs = manifest.results
+      .filter((leaf) => leaf.kind === 'output')
+      .map((leaf) => new Place(leaf, this.#buffer));
     // Where files were poured this was done before their weights, which may need it.
     if (!given) for (const { kind, index, name } of manifest.inits) if (kind === 'segment') this.#prepare(index, name);
   }
@@ -303,14 +366,16 @@ export class Executable {
   }
 
   /**
-   * Runs the module on one array for each input, or on one object that maps their names to arrays; returns copies of the outputs.
-   * Where names have several parts, as "params.w" and "params.b.0", structures serve too, by name or by position: `run({x, params})` or
-   * `run(params, x)` with `params = {w, b: [b0]}`.
-   * Arrays are row-major; typed arrays must be of the parameter's type, plain numbers and arrays are converted when nothing is lost.
-   * After them may come `{out}`, a list of a typed array for each output, into which it is written: no copy is returned then, and a run that
-   * fails leaves them as they were. And `{infeed, outfeed, send, recv}`: what goes between the run and its host, see requests/feeds.js.
+   * Runs the module on one array for each input, or on one object that maps their names to arrays; returns copies of
+   * the outputs. Where names have several parts, as "params.w" and "params.b.0", structures serve too, by name or by
+   * position: `run({x, params})` or `run(params, x)` with `params = {w, b: [b0]}`.
+   * Arrays are row-major; typed arrays must be of the parameter's type, plain numbers and arrays are converted when
+   * nothing is lost. After them may come `{out}`, a list of a typed array for each output, into which it is written: no
+   * copy is returned then, and a run that fails leaves them as they were. And `{infeed, outfeed, send, recv}`: what
+   * goes between the run and its host, see requests/feeds.js.
    * @param {...any} values
-   * @returns {any} a typed array for each output, in a list or, with the option `named` here or of `load`, in an object by name
+   * @returns {any} a typed array for each output, in a list or, with the option `named` here or of `load`, in an object
+   *   by name
    */
   run(...values) {
     const begun = this.#begin(values);
@@ -319,9 +384,10 @@ export class Executable {
   }
 
   /**
-   * Runs on the arguments of the function that the module was lowered from, and gives what that returns, in the same structures. The
-   * arguments come in their order, or all in one object by name; those that stay in the module as weights or states are left out, and
-   * results that do are null. Tuples are lists, and dataclasses and their like objects. ArgumentError for modules that describe no structure.
+   * Runs on the arguments of the function that the module was lowered from, and gives what that returns, in the same
+   * structures. The arguments come in their order, or all in one object by name; those that stay in the module as
+   * weights or states are left out, and results that do are null. Tuples are lists, and dataclasses and their like
+   * objects. ArgumentError for modules that describe no structure.
    * @param {...any} values
    * @returns {any}
    */
@@ -344,8 +410,9 @@ export class Executable {
   }
 
   /**
-   * As `run`, for modules whose host gives promises (functions, feeds), and for runs that an AbortSignal may end: `{signal}` after the
-   * arguments. Those pause now and then, so a page stays alive; an aborted run leaves states as they were before it.
+   * As `run`, for modules whose host gives promises (functions, feeds), and for runs that an AbortSignal may end:
+   * `{signal}` after the arguments. Those pause now and then, so a page stays alive; an aborted run leaves states as
+   * they were before it.
    * @param {...any} values
    * @returns {Promise<any>}
    */
@@ -355,10 +422,16 @@ export class Executable {
     const go = async (/** @type {AbortSignal | undefined} */ signal) => {
       if (signal && this.manifest.steps.length) {
         this.#busy = true;
-        await /** @type {any} */ (inSlices)((/** @type {number} */ pc) => this.#stepFrom(pc, signal), signal, this.#buffer, this.#held, () => {
-          this.#busy = false;
-          this.#requests?.forget();
-        });
+        await /** @type {any} */ (inSlices)(
+          (/** @type {number} */ pc) => this.#stepFrom(pc, signal),
+          signal,
+          this.#buffer,
+          this.#held,
+          () => {
+            this.#busy = false;
+            this.#requests?.forget();
+          },
+        );
       } else while (this.#waits()) await this.#requests?.serveAsync(signal);
     };
     await (this.#budget ? this.#budget.telling(begun.signal, go) : go(begun.signal));
@@ -383,7 +456,9 @@ export class Executable {
     const targets = this.#targets(out);
     // One of them may lie where another result does.
     const apart = targets?.some((target, i) => this.#isAside(this.#outputs[i], target));
-    const made = this.#outputs.map((place, i) => this.#converter.give(place.leaf, place.read(apart ? undefined : targets?.[i])));
+    const made = this.#outputs.map((place, i) =>
+      this.#converter.give(place.leaf, place.read(apart ? undefined : targets?.[i])),
+    );
     if (apart) targets?.forEach((target, i) => target.set(made[i]));
     const arrays = out ?? made;
     return named ? byName(this.results, arrays) : arrays;
@@ -400,7 +475,10 @@ export class Executable {
    */
   #targets(out) {
     const places = this.#outputs;
-    if (out && out.length !== places.length) throw new ArgumentError(`out is a list of ${counted(places.length, 'array')}, one for each result, not ${out.length}`);
+    if (out && out.length !== places.length)
+      throw new ArgumentError(
+        `out is a list of ${counted(places.length, 'array')}, one for each result, not ${out.length}`,
+      );
     return out?.map((target, i) => {
       const { leaf } = places[i];
       this.#refuseUnplain(leaf, 'out');
@@ -410,12 +488,14 @@ export class Executable {
 
   /** @param {Leaf} leaf @param {string} what */
   #refuseUnplain({ name, raw }, what) {
-    if (this.#converter.physical || raw.sizes) throw new ArgumentError(`'${name}': ${what} goes with logical arrays of fixed sizes only`);
+    if (this.#converter.physical || raw.sizes)
+      throw new ArgumentError(`'${name}': ${what} goes with logical arrays of fixed sizes only`);
   }
 
   /**
-   * The memory of an input, as a typed array that is to be written before a run; an argument that is this array itself is not copied. What is
-   * written stays until it is written anew. All such arrays end, with a length of 0, with `dispose`.
+   * The memory of an input, as a typed array that is to be written before a run; an argument that is this array itself
+   * is not copied. What is written stays until it is written anew. All such arrays end, with a length of 0, with
+   * `dispose`.
    * @param {string} name
    * @returns {any} a typed array
    */
@@ -424,7 +504,8 @@ export class Executable {
   }
 
   /**
-   * The memory of an output, as a typed array to be read until the next call of any method. As an element of `out` it is not copied either.
+   * The memory of an output, as a typed array to be read until the next call of any method. As an element of `out` it
+   * is not copied either.
    * @param {string} name
    * @returns {any} a typed array
    */
@@ -444,7 +525,8 @@ export class Executable {
   /** Runs on to the end, or to a request. */
   #waits() {
     const outcome = this.#guard(this.#exports.run);
-    if (outcome && !this.#requests?.made(outcome)) throw new RunError(`'${this.manifest.name}' waits for its host, but stated no requests`);
+    if (outcome && !this.#requests?.made(outcome))
+      throw new RunError(`'${this.manifest.name}' waits for its host, but stated no requests`);
     return outcome;
   }
 
@@ -469,8 +551,8 @@ export class Executable {
   }
 
   /**
-   * Sets a weight, or the state that the next run begins with. A name that others begin with stands for all of them: `set('params', {w, b})`
-   * sets "params.w" and "params.b", or neither if one is missing or does not fit.
+   * Sets a weight, or the state that the next run begins with. A name that others begin with stands for all of them:
+   * `set('params', {w, b})` sets "params.w" and "params.b", or neither if one is missing or does not fit.
    * @param {string} name
    * @param {any} value an array, or a structure of them
    */
@@ -507,8 +589,8 @@ export class Executable {
   }
 
   /**
-   * A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, an object of all of them by
-   * what follows in their names, which `set` takes.
+   * A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, an
+   * object of all of them by what follows in their names, which `set` takes.
    * @param {string} name
    * @returns {any} a typed array, or an object of them
    */
@@ -519,13 +601,15 @@ export class Executable {
     this.#refuseFailed();
     if (this.#unset.has(name)) throw new ArgumentError(`weight '${name}' has not been set`);
     const weight = this.#weights.get(name);
-    if (leaf.init != null && !weight) throw new ArgumentError(`weight '${name}' came from a file and is kept packed: it cannot be read back`);
+    if (leaf.init != null && !weight)
+      throw new ArgumentError(`weight '${name}' came from a file and is kept packed: it cannot be read back`);
     return this.#converter.give(leaf, weight?.slice() ?? new Place(leaf, this.#buffer).read());
   }
 
   /** Lets go of the module and its memory; whatever is called after that throws. */
   dispose() {
-    // Views that are held have no elements from now on, rather than those of a memory that nobody runs on. That of threads ends these.
+    // Views that are held have no elements from now on, rather than those of a memory that nobody runs on. That of
+    // threads ends these.
     this.#exports?.memory.grow(0);
     this.#failure = DISPOSED;
     this.#exports = this.#buffer = this.#requests = /** @type {any} */ (undefined);
@@ -544,7 +628,9 @@ export class Executable {
     const place = places.find(({ leaf }) => leaf.name === name);
     if (place) return place;
     const known = places.slice(0, 8).map(({ leaf }) => leaf.name);
-    throw new ArgumentError(`'${this.manifest.name}' has no ${what} called '${name}' (known: ${known.join(', ') || 'it has none'})`);
+    throw new ArgumentError(
+      `'${this.manifest.name}' has no ${what} called '${name}' (known: ${known.join(', ') || 'it has none'})`,
+    );
   }
 
   /** @param {string} name */
@@ -562,21 +648,31 @@ export class Executable {
     signal?.throwIfAborted();
     this.#targets(out);
     if (this.#requests) this.#requests.begin(feeds);
-    else for (const kind of Object.keys(feeds)) throw new ArgumentError(`'${this.manifest.name}' was given ${kind}, but there is no ${kind} in it`);
+    else
+      for (const kind of Object.keys(feeds))
+        throw new ArgumentError(
+          `'${this.manifest.name}' was given ${kind}, but there is no ${kind} in it: leave it out`,
+        );
     this.#write(values);
     return { out, signal, named };
   }
 
   /** @param {any[]} values */
   #write(values) {
-    for (const name of this.#unset) throw new ArgumentError(`weight '${name}' has not been set: call exe.set('${name}', ...) first`);
+    for (const name of this.#unset)
+      throw new ArgumentError(`weight '${name}' has not been set: call exe.set('${name}', ...) first`);
     const places = this.#inputs;
     const [first] = values;
     if (this.#structures) values = this.#structures.flat(values);
     else if (values.length === 1 && isPlain(first)) values = this.#byName(first);
     if (values.length !== places.length) {
-      const names = places.slice(0, 8).map(({ leaf }) => `${leaf.name}: ${describe(leaf)}`).join(', ');
-      throw new ArgumentError(`'${this.manifest.name}' takes ${counted(places.length, 'argument')} (${names}), got ${values.length}`);
+      const names = places
+        .slice(0, 8)
+        .map(({ leaf }) => `${leaf.name}: ${describe(leaf)}`)
+        .join(', ');
+      throw new ArgumentError(
+        `'${this.manifest.name}' takes ${counted(places.length, 'argument')} (${names}), got ${values.length}`,
+      );
     }
     const arrays = places.map((place, i) => this.#accept(place, values[i], `argument ${i} ('${place.leaf.name}')`));
     places.forEach((place, i) => place.write(arrays[i]));
@@ -630,7 +726,10 @@ export class Executable {
       const { name, config, steps } = this.manifest;
       const pc = new DataView(this.#buffer).getUint32(config, true);
       const where = stage ?? `in step ${pc} of ${steps.length}, ${steps[pc] ?? 'which does not exist'}`;
-      throw new RunError(`'${name}' failed ${where}: ${/** @type {Error} */ (error).message}`, { cause: error });
+      const { message, cause } = /** @type {Error} */ (error);
+      // What has a cause says what to do.
+      const hint = cause ? '' : '; try xla-wasm check';
+      throw new RunError(`'${name}' failed ${where}: ${message}${hint}`, { cause: error });
     }
   }
 }

@@ -7,10 +7,30 @@
 function probe(body) {
   const code = [0, ...body, 0x0b];
   return new Uint8Array([
-    0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, // magic and version
-    1, 5, 1, 0x60, 0, 1, 0x7b, // one type: () -> v128
-    3, 2, 1, 0, // one function of that type
-    10, code.length + 2, 1, code.length, ...code,
+    0,
+    0x61,
+    0x73,
+    0x6d,
+    1,
+    0,
+    0,
+    0, // magic and version
+    1,
+    5,
+    1,
+    0x60,
+    0,
+    1,
+    0x7b, // one type: () -> v128
+    3,
+    2,
+    1,
+    0, // one function of that type
+    10,
+    code.length + 2,
+    1,
+    code.length,
+    ...code,
   ]);
 }
 
@@ -32,4 +52,5 @@ const known = {};
  * @param {string} feature
  * @returns {boolean}
  */
-export const supports = (feature) => Object.hasOwn(PROBES, feature) && (known[feature] ??= WebAssembly.validate(PROBES[/** @type {Feature} */ (feature)]));
+export const supports = (feature) =>
+  Object.hasOwn(PROBES, feature) && (known[feature] ??= WebAssembly.validate(PROBES[/** @type {Feature} */ (feature)]));

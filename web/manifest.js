@@ -17,7 +17,8 @@ const MAX_RANK = 32;
  * @property {number} offset
  * @property {number} bytes
  * @property {'input' | 'weight' | 'state' | 'output' | 'operand' | 'result'} kind
- * @property {any} raw the manifest's entry, which may say more: of the layout that callers use, see arrays/layouts.js, or of dynamic dimensions, see arrays/dynamic.js
+ * @property {any} raw the manifest's entry, which may say more: of the layout that callers use, see arrays/layouts.js,
+ *   or of dynamic dimensions, see arrays/dynamic.js
  * @property {Uint32Array} [order] where each element of a row-major array stands, if not there, see arrays/orders.js
  * @property {number | null} [alias]
  * @property {number | null} [init]
@@ -51,9 +52,11 @@ const MAX_RANK = 32;
  * @property {string[]} steps the HLO instruction of each step
  * @property {number} config
  * @property {any[]} requests what a run may ask of the host: see requests/requests.js
- * @property {number} request where the record of the request lies that a run waits for: its number, and the step to go on with
+ * @property {number} request where the record of the request lies that a run waits for: its number, and the step to go
+ *   on with
  * @property {any} devices the devices that the program is for, see devices/exchange.js; null if it is the same on all
- * @property {any} [structure] in which structures the function that it was lowered from has its arguments and results, see arrays/structures.js
+ * @property {any} [structure] in which structures the function that it was lowered from has its arguments and results,
+ *   see arrays/structures.js
  * @property {boolean} stateful whether the module itself keeps something from run to run
  * @property {string} undivided why global arrays cannot be cut for it, if they cannot
  * @property {any} threads what threads share, see threads/threads.js; undefined if there is one
@@ -107,7 +110,8 @@ export class Fields {
   /** @param {string} key */
   int(key, low = 0, high = Number.MAX_SAFE_INTEGER) {
     const value = this.get(key);
-    if (!Number.isSafeInteger(value) || value < low || value > high) expected(this.at(key), `an integer from ${low} to ${high}`, value);
+    if (!Number.isSafeInteger(value) || value < low || value > high)
+      expected(this.at(key), `an integer from ${low} to ${high}`, value);
     return /** @type {number} */ (value);
   }
 
@@ -164,7 +168,11 @@ export class Fields {
   address(key, size, memory, align) {
     const address = this.int(key, 0, memory);
     if (address % align) fail(this.at(key), `${address} is not a multiple of ${align}`);
-    if (address + size > memory) fail(this.at(key), `${counted(size, 'byte')} at ${address} reach${size === 1 ? 'es' : ''} beyond the memory of ${memory} bytes`);
+    if (address + size > memory)
+      fail(
+        this.at(key),
+        `${counted(size, 'byte')} at ${address} reach${size === 1 ? 'es' : ''} beyond the memory of ${memory} bytes`,
+      );
     return address;
   }
 }
@@ -187,15 +195,20 @@ export function readLeaf(item, memory, kinds, placed) {
   /** @type {number[]} */
   const dimensions = item.list('dimensions', isSize);
   if (dimensions.length > MAX_RANK) fail(item.at('dimensions'), `rank ${dimensions.length} is above ${MAX_RANK}`);
-  if (dimensions.reduce((product, d) => product * (d || 1), width) > Number.MAX_SAFE_INTEGER) fail(item.at('dimensions'), 'the array is too large');
+  if (dimensions.reduce((product, d) => product * (d || 1), width) > Number.MAX_SAFE_INTEGER)
+    fail(item.at('dimensions'), 'the array is too large');
   /** @type {number[]} */
   const minor_to_major = item.list('minor_to_major', isSize);
   if ([...minor_to_major].sort((a, b) => a - b).join() !== [...dimensions.keys()].join()) {
-    fail(item.at('minor_to_major'), `${show(minor_to_major)} is not a permutation of ${counted(dimensions.length, 'dimension')}`);
+    fail(
+      item.at('minor_to_major'),
+      `${show(minor_to_major)} is not a permutation of ${counted(dimensions.length, 'dimension')}`,
+    );
   }
   const bytes = item.int('bytes');
   const expected = dimensions.reduce((product, d) => product * d, width);
-  if (bytes !== expected) fail(item.at('bytes'), `${element_type}[${dimensions}] takes ${counted(expected, 'byte')}, not ${bytes}`);
+  if (bytes !== expected)
+    fail(item.at('bytes'), `${element_type}[${dimensions}] takes ${counted(expected, 'byte')}, not ${bytes}`);
   return {
     name: item.text('name'),
     element_type,
@@ -254,12 +267,18 @@ export function parseManifest(raw) {
   const seen = new Set();
   const parameters = top.objects('parameters', (item) => {
     const init = item.index('init', inits.length);
-    const leaf = { ...readLeaf(item, memory, ['input', 'weight', 'state'], init === null), alias: item.index('alias', results.length), init };
+    const leaf = {
+      ...readLeaf(item, memory, ['input', 'weight', 'state'], init === null),
+      alias: item.index('alias', results.length),
+      init,
+    };
     if (seen.has(leaf.name)) fail(item.at('name'), `'${leaf.name}' names two parameters`);
     seen.add(leaf.name);
     if (init !== null) {
-      if (leaf.kind !== 'weight' || inits[init].kind !== 'weight') fail(item.at('init'), `a parameter of kind ${leaf.kind} with an init of kind ${inits[init].kind}`);
-      if (inits[init].bytes !== leaf.bytes) fail(item.at('init'), `the weight has ${counted(leaf.bytes, 'byte')}, its init ${inits[init].bytes}`);
+      if (leaf.kind !== 'weight' || inits[init].kind !== 'weight')
+        fail(item.at('init'), `a parameter of kind ${leaf.kind} with an init of kind ${inits[init].kind}`);
+      if (inits[init].bytes !== leaf.bytes)
+        fail(item.at('init'), `the weight has ${counted(leaf.bytes, 'byte')}, its init ${inits[init].bytes}`);
     }
     return leaf;
   });
@@ -278,7 +297,10 @@ export function parseManifest(raw) {
     requests: top.list('requests'),
     request: top.address('request', 8, memory, 4),
     memoryBytes: memory,
-    sidecarBytes: Math.max(0, ...inits.filter((init) => init.kind === 'sidecar').map((init) => init.sidecar_offset + init.bytes)),
+    sidecarBytes: Math.max(
+      0,
+      ...inits.filter((init) => init.kind === 'sidecar').map((init) => init.sidecar_offset + init.bytes),
+    ),
   };
 }
 
@@ -297,7 +319,8 @@ export async function readManifest(module) {
   if (raw?.kind) throw (await import('./diagnostics/hints.js')).byItself(raw);
   const manifest = parseManifest(raw);
   const leaves = [...manifest.parameters, ...manifest.results];
-  if (leaves.some((leaf) => leaf.minor_to_major.some((d, i) => d + i + 1 !== leaf.dimensions.length))) (await import('./arrays/orders.js')).order(leaves);
+  if (leaves.some((leaf) => leaf.minor_to_major.some((d, i) => d + i + 1 !== leaf.dimensions.length)))
+    (await import('./arrays/orders.js')).order(leaves);
   const lacking = manifest.features.filter((feature) => !supports(feature));
   if (lacking.length) throw (await import('./diagnostics/hints.js')).featureless(lacking);
   return manifest;

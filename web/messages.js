@@ -5,7 +5,8 @@ import { given } from './transfer.js';
 const SHAPED = 'xla_wasm array';
 
 /**
- * A value as a message carries it. Arrays are copied (a view alone, not all of the buffer that it shows) unless they are marked.
+ * A value as a message carries it. Arrays are copied (a view alone, not all of the buffer that it shows) unless they
+ * are marked.
  * @param {any} value an array, or a list or object of values
  * @param {ArrayBuffer[]} moved takes the buffers that the message hands over
  * @param {boolean} [all] hand over all of them
@@ -33,7 +34,10 @@ export function pack(value, moved, all) {
  */
 export function unpack(value) {
   if (ArrayBuffer.isView(value) || value === null || typeof value !== 'object') return value;
-  if (Array.isArray(value)) return value.some((item) => item !== null && typeof item === 'object') ? value.map(unpack) : value;
+  if (Array.isArray(value))
+    return value.some((item) => item !== null && typeof item === 'object') ? value.map(unpack) : value;
   if (SHAPED in value) return Object.assign(value[SHAPED], { shape: value.shape });
-  return Object.getPrototypeOf(value) === Object.prototype ? Object.fromEntries(Object.entries(value).map(([name, item]) => [name, unpack(item)])) : value;
+  return Object.getPrototypeOf(value) === Object.prototype
+    ? Object.fromEntries(Object.entries(value).map(([name, item]) => [name, unpack(item)]))
+    : value;
 }

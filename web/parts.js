@@ -1,4 +1,5 @@
-// Weights in several files, as hosts that limit the size of one want them: one response, of which each part is fetched when its turn comes.
+// Weights in several files, as hosts that limit the size of one want them: one response, of which each part is fetched
+// when its turn comes.
 
 import { ArgumentError, ArtifactError } from './errors.js';
 
@@ -20,11 +21,17 @@ const PIECE = 1 << 16;
  */
 export async function joined(names, assets, base = NOWHERE) {
   if (typeof assets?.fetch !== 'function') {
-    throw new ArgumentError(`the weights are in ${names.join(', ')}: load({assets: env.ASSETS}), where ASSETS is the binding to the folder of these files`);
+    throw new ArgumentError(
+      `the weights are in ${names.join(', ')}: load({assets: env.ASSETS}), where ASSETS is the binding to the ` +
+        `folder of these files`,
+    );
   }
   const open = async (/** @type {string} */ name) => {
     const response = await assets.fetch(String(new URL(name, base)));
-    if (!response.ok) throw new ArtifactError(`cannot fetch ${name} from the assets: HTTP ${response.status}; it lies in assets/ beside the model`);
+    if (!response.ok)
+      throw new ArtifactError(
+        `cannot fetch ${name} from the assets: HTTP ${response.status}; it lies in assets/ beside the model`,
+      );
     return pieces(response.body);
   };
   const waiting = names.slice(1);
@@ -48,8 +55,8 @@ export async function joined(names, assets, base = NOWHERE) {
 }
 
 /**
- * Reads a body piece by piece, where streams can do that always into the same memory: what is left for the garbage collector would count
- * towards the little that a worker may have.
+ * Reads a body piece by piece, where streams can do that always into the same memory: what is left for the garbage
+ * collector would count towards the little that a worker may have.
  * @param {ReadableStream<Uint8Array<ArrayBuffer>> | null} body
  */
 function pieces(body) {

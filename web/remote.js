@@ -1,4 +1,5 @@
-// An executable in a worker of its own: `load(source, {worker: true})`. The worker runs worker.js; this is the page's side.
+// An executable in a worker of its own: `load(source, {worker: true})`. The worker runs worker.js; this is the page's
+// side.
 
 import * as errors from './errors.js';
 import { byName, readStructures, takeOptions } from './executor.js';
@@ -20,16 +21,29 @@ const AS_THEY_ARE = ['load', 'join', 'connect'];
  * @param {Source} source
  * @param {import('./executor.js').LoadOptions} options
  */
-export async function loadRemote(source, { worker, signal, onProgress, customCalls = {}, weights, timeout, named, ...options }) {
+export async function loadRemote(
+  source,
+  { worker, signal, onProgress, customCalls = {}, weights, timeout, named, ...options },
+) {
   const moved = /** @type {ArrayBuffer[]} */ ([]);
-  const files = weights === undefined ? undefined : await Promise.all((Array.isArray(weights) ? weights : [weights]).map((item) => portable(item, moved, signal)));
+  const files =
+    weights === undefined
+      ? undefined
+      : await Promise.all((Array.isArray(weights) ? weights : [weights]).map((item) => portable(item, moved, signal)));
   signal?.throwIfAborted();
   const most = options.untrusted ? (await import('./limits/untrusted.js')).mostBytes(options.memoryLimit) : undefined;
   const client = new WorkerClient(worker ?? true, customCalls, { onProgress }, timeout);
   const stop = () => client.end(signal?.reason);
   signal?.addEventListener('abort', stop);
   try {
-    const what = [await portable(source, moved, signal, most && most + 1), { ...options, weights: files, customCalls: Object.keys(customCalls).filter((name) => typeof customCalls[name] === 'function') }];
+    const what = [
+      await portable(source, moved, signal, most && most + 1),
+      {
+        ...options,
+        weights: files,
+        customCalls: Object.keys(customCalls).filter((name) => typeof customCalls[name] === 'function'),
+      },
+    ];
     const manifest = await client.ask('load', what, moved);
     return new RemoteExecutable(manifest, client, named, await readStructures(manifest));
   } catch (error) {
@@ -41,7 +55,8 @@ export async function loadRemote(source, { worker, signal, onProgress, customCal
 }
 
 /**
- * A source as a worker can have it: addresses in full, since a worker's are relative to its script; responses as their bytes.
+ * A source as a worker can have it: addresses in full, since a worker's are relative to its script; responses as their
+ * bytes.
  * @param {any} source
  * @param {ArrayBuffer[]} moved
  * @param {AbortSignal} [signal]
@@ -65,10 +80,13 @@ export function start(where) {
   const Thread = typeof Worker === 'undefined' && builtin('node:worker_threads')?.Worker;
   const address = import.meta.url;
   if (Thread) return new Thread(where === true ? new URL('./worker.js', address) : new URL(where, address));
-  if (typeof Worker === 'undefined') throw new errors.UnsupportedError('there are no workers here: load without the option worker');
+  if (typeof Worker === 'undefined')
+    throw new errors.UnsupportedError('there are no workers here: load without the option worker');
   try {
     // Bundlers look for exactly this.
-    return where === true ? new Worker(new URL('./worker.js', import.meta.url), { type: 'module' }) : new Worker(where, { type: 'module' });
+    return where === true
+      ? new Worker(new URL('./worker.js', import.meta.url), { type: 'module' })
+      : new Worker(where, { type: 'module' });
   } catch {
     // A worker's script must be of the page's origin, what it imports need not be.
     const script = where === true ? new URL('./worker.js', address).href : new URL(where, location.href).href;
@@ -112,7 +130,11 @@ export class WorkerClient {
     this.#customCalls = customCalls;
     this.#timeout = timeout;
     const failed = (/** @type {string} */ why, /** @type {unknown} */ cause) =>
-      new ArtifactError(`the worker failed: ${why}. If a bundler moved worker.js, say where it is: load(source, {worker: '/path/worker.js'})`, { cause });
+      new ArtifactError(
+        `the worker failed: ${why}. If a bundler moved worker.js, say where it is: load(source, {worker: ` +
+          `'/path/worker.js'})`,
+        { cause },
+      );
     try {
       this.#worker = start(/** @type {any} */ (where));
     } catch (error) {
@@ -138,7 +160,10 @@ export class WorkerClient {
     };
     const fail = (/** @type {any} */ event) => {
       event.preventDefault?.();
-      const why = event.message || 'its script could not be loaded (wrong address, not JavaScript, or a Content-Security-Policy whose worker-src forbids it)';
+      const why =
+        event.message ||
+        'its script could not be loaded (wrong address, not JavaScript, or a Content-Security-Policy whose ' +
+          'worker-src forbids it)';
       this.end(failed(why, event.error ?? event));
     };
     if (this.#worker.on) {
@@ -170,9 +195,16 @@ export class WorkerClient {
       };
       const packed = AS_THEY_ARE.includes(method) ? values : pack(values, /** @type {ArrayBuffer[]} */ (moved));
       try {
-        this.#worker.postMessage({ id, method, values: packed, abortable: !!signal, feeds: feeds?.keys }, moved.filter((item) => /** @type {any} */ (item)[Symbol.toStringTag] !== 'SharedArrayBuffer'));
+        this.#worker.postMessage(
+          { id, method, values: packed, abortable: !!signal, feeds: feeds?.keys },
+          moved.filter((item) => /** @type {any} */ (item)[Symbol.toStringTag] !== 'SharedArrayBuffer'),
+        );
       } catch (error) {
-        throw new ArgumentError(`${method === 'load' ? 'the source or an option' : 'an argument'} cannot be sent to a worker: ${/** @type {Error} */ (error).message}`, { cause: error });
+        throw new ArgumentError(
+          `${method === 'load' ? 'the source or an option' : 'an argument'} cannot be sent to a worker: ` +
+            `${/** @type {Error} */ (error).message}`,
+          { cause: error },
+        );
       }
       signal?.addEventListener('abort', stop);
       const settled = (/** @type {(value: any) => void} */ settle) => (/** @type {any} */ value) => {
@@ -196,14 +228,30 @@ export class WorkerClient {
   #watch() {
     clearTimeout(this.#timer);
     const [first] = this.#waiting.values();
-    if (first && this.#timeout) this.#timer = after(() => this.end(late(first.method, /** @type {number} */ (this.#timeout), '; its worker has been ended: load it again')), this.#timeout);
+    if (first && this.#timeout)
+      this.#timer = after(
+        () =>
+          this.end(
+            late(
+              first.method,
+              /** @type {number} */ (this.#timeout),
+              '; its worker has been ended: load it again, with a longer timeout',
+            ),
+          ),
+        this.#timeout,
+      );
   }
 
-  /** @param {{call: number, target: string, operands: any[], about: any, feed?: import('./requests/feeds.js').FeedMessage}} request */
+  /**
+   * @param {{call: number, target: string, operands: any[], about: any, feed?:
+   *   import('./requests/feeds.js').FeedMessage}} request
+   */
   async #serve({ call, target, operands, about, feed }) {
     const moved = /** @type {ArrayBuffer[]} */ ([]);
     try {
-      const value = await (feed ? this.#feeds.get(feed.run)?.pass(feed.kind, feed.name, unpack(feed.item)) : this.#customCalls[target](...unpack(operands), about));
+      const value = await (feed
+        ? this.#feeds.get(feed.run)?.pass(feed.kind, feed.name, unpack(feed.item))
+        : this.#customCalls[target](...unpack(operands), about));
       this.#worker.postMessage({ answer: call, value: pack(value, moved) }, moved);
     } catch (error) {
       this.#worker.postMessage({ answer: call, error: String(error) });
@@ -240,7 +288,9 @@ function revive({ name, message, cause, wait }) {
   return wait ? Object.assign(revived, { wait }) : revived;
 }
 
-/** A module ready to run in a worker: an `Executable` whose methods give promises. Calls are served one after another. */
+/**
+ * A module ready to run in a worker: an `Executable` whose methods give promises. Calls are served one after another.
+ */
 export class RemoteExecutable {
   #client;
   #named;
@@ -272,15 +322,29 @@ export class RemoteExecutable {
   }
 
   /**
-   * As `run` of an Executable, structures included; `{signal, named, infeed, ...}` may follow the arguments. Arrays are copied, or handed over
-   * if they are marked with `transfer`.
+   * As `run` of an Executable, structures included; `{signal, named, infeed, ...}` may follow the arguments. Arrays are
+   * copied, or handed over if they are marked with `transfer`.
    * @param {...any} values
    * @returns {Promise<any>}
    */
   async run(...values) {
-    const { out, signal, named = this.#named, ...feeds } = takeOptions(values, !this.parameters.some((leaf) => leaf.kind === 'input'), this.#structures);
-    if (out) throw new UnsupportedError(`'${this.manifest.name}' runs in a worker, from which results come in arrays of their own: there is no {out}`);
-    const arrays = await this.#client.ask('run', this.#flat(values), [], signal, Object.keys(feeds).length ? new SourcesAndSinks(feeds) : undefined);
+    const {
+      out,
+      signal,
+      named = this.#named,
+      ...feeds
+    } = takeOptions(values, !this.parameters.some((leaf) => leaf.kind === 'input'), this.#structures);
+    if (out)
+      throw new UnsupportedError(
+        `'${this.manifest.name}' runs in a worker, from which results come in arrays of their own: there is no {out}`,
+      );
+    const arrays = await this.#client.ask(
+      'run',
+      this.#flat(values),
+      [],
+      signal,
+      Object.keys(feeds).length ? new SourcesAndSinks(feeds) : undefined,
+    );
     return named ? byName(this.results, arrays) : arrays;
   }
 
@@ -314,7 +378,9 @@ export class RemoteExecutable {
    * @returns {never}
    */
   input(name) {
-    throw new UnsupportedError(`'${this.manifest.name}' runs in a worker: there is no view of '${name}', whose memory is there`);
+    throw new UnsupportedError(
+      `'${this.manifest.name}' runs in a worker: there is no view of '${name}', whose memory is there`,
+    );
   }
 
   /**
@@ -344,18 +410,23 @@ export class RemoteExecutable {
   }
 
   /**
-   * Sets a weight, or the state that the next run begins with; with a structure those that its name stands for, as an Executable does.
+   * Sets a weight, or the state that the next run begins with; with a structure those that its name stands for, as an
+   * Executable does.
    * @param {string} name
    * @param {any} value
    * @returns {Promise<void>}
    */
   async set(name, value) {
     const parts = this.#structures?.parts(name, value);
-    return this.#client.ask('set', [name, parts ? Object.fromEntries([...parts].map(([own, array]) => [own.slice(name.length + 1), array])) : value]);
+    return this.#client.ask('set', [
+      name,
+      parts ? Object.fromEntries([...parts].map(([own, array]) => [own.slice(name.length + 1), array])) : value,
+    ]);
   }
 
   /**
-   * A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, an object of all of them.
+   * A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, an
+   * object of all of them.
    * @param {string} name
    * @returns {Promise<any>}
    */

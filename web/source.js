@@ -9,14 +9,20 @@ import { supports } from './features.js';
 /** @typedef {{signal?: AbortSignal, cache?: RequestCache, headers?: Record<string, string>}} Manner how to fetch */
 
 // Node, Bun and Deno have this; a bundler for browsers sees no import.
-export const builtin = (/** @type {string} */ name) => /** @type {any} */ (globalThis).process?.getBuiltinModule?.(name);
+export const builtin = (/** @type {string} */ name) =>
+  /** @type {any} */ (globalThis).process?.getBuiltinModule?.(name);
 const hasFiles = builtin('node:fs');
 
-/** By tag and not by class: the value may come from a frame or another realm. @param {any} value @param {string} name */
+/**
+ * By tag and not by class: the value may come from a frame or another realm.
+ * @param {any} value
+ * @param {string} name
+ */
 const is = (value, name) => value?.[Symbol.toStringTag] === name;
 
 /** @param {any} value */
-export const isPlain = (value) => value !== null && typeof value === 'object' && Object.getPrototypeOf(value) === Object.prototype;
+export const isPlain = (value) =>
+  value !== null && typeof value === 'object' && Object.getPrototypeOf(value) === Object.prototype;
 
 /**
  * The best of several builds that this engine can run; a single source is returned as it is.
@@ -47,7 +53,11 @@ export const isLocal = (location) => location && hasFiles && !/^(https?|data|blo
  * @param {any[]} about
  * @returns {Promise<Error>}
  */
-const explain = (what, error, ...about) => import('./diagnostics/hints.js').then((hints) => /** @type {any} */ (hints)[what](error, ...about), () => error);
+const explain = (what, error, ...about) =>
+  import('./diagnostics/hints.js').then(
+    (hints) => /** @type {any} */ (hints)[what](error, ...about),
+    () => error,
+  );
 
 /**
  * The bytes of a source that is in memory already.
@@ -55,7 +65,8 @@ const explain = (what, error, ...about) => import('./diagnostics/hints.js').then
  * @returns {Uint8Array<ArrayBuffer> | undefined}
  */
 export function inMemory(source) {
-  if (ArrayBuffer.isView(source)) return new Uint8Array(/** @type {ArrayBuffer} */ (source.buffer), source.byteOffset, source.byteLength);
+  if (ArrayBuffer.isView(source))
+    return new Uint8Array(/** @type {ArrayBuffer} */ (source.buffer), source.byteOffset, source.byteLength);
   return is(source, 'ArrayBuffer') ? new Uint8Array(source) : undefined;
 }
 
@@ -70,9 +81,15 @@ export async function respond(source, manner) {
   try {
     response = await (location ? fetch(location, manner) : /** @type {Promise<Response>} */ (source));
   } catch (error) {
-    throw await explain('notFetched', new ArtifactError(`cannot fetch ${location || 'the response'}: ${/** @type {Error} */ (error).message}`, { cause: error }));
+    throw await explain(
+      'notFetched',
+      new ArtifactError(`cannot fetch ${location || 'the response'}: ${/** @type {Error} */ (error).message}`, {
+        cause: error,
+      }),
+    );
   }
-  if (!is(response, 'Response') || !response.ok || response.bodyUsed) throw (await import('./diagnostics/hints.js')).noSource(response, location);
+  if (!is(response, 'Response') || !response.ok || response.bodyUsed)
+    throw (await import('./diagnostics/hints.js')).noSource(response, location);
   return response;
 }
 
@@ -103,7 +120,10 @@ export async function* chunks(source, signal) {
         yield value;
       }
     } catch (error) {
-      throw new ArtifactError(`the connection broke while ${response.url || 'the response'} came: ${/** @type {Error} */ (error).message}`, { cause: error });
+      throw new ArtifactError(
+        `the connection broke while ${response.url || 'the response'} came: ${/** @type {Error} */ (error).message}`,
+        { cause: error },
+      );
     } finally {
       signal?.removeEventListener('abort', stop);
       stop();
@@ -135,7 +155,8 @@ export async function readBytes(source, signal, most = Infinity) {
  * @returns {Promise<WebAssembly.Module>}
  */
 export async function compile(source, signal) {
-  if (typeof WebAssembly !== 'object' || !supports('simd128')) throw (await import('./diagnostics/hints.js')).noEngine();
+  if (typeof WebAssembly !== 'object' || !supports('simd128'))
+    throw (await import('./diagnostics/hints.js')).noEngine();
   if (is(source, 'WebAssembly.Module')) return /** @type {WebAssembly.Module} */ (source);
   let bytes = /** @type {Bytes} */ (source);
   let where = locationOf(source);
@@ -162,6 +183,13 @@ async function explained(work, where, bytes) {
   try {
     return await work();
   } catch (error) {
-    throw await explain('notCompiled', new ArtifactError(`cannot compile ${where || 'the module'}: ${/** @type {Error} */ (error).message}`, { cause: error }), where, bytes);
+    throw await explain(
+      'notCompiled',
+      new ArtifactError(`cannot compile ${where || 'the module'}: ${/** @type {Error} */ (error).message}`, {
+        cause: error,
+      }),
+      where,
+      bytes,
+    );
   }
 }

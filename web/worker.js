@@ -1,6 +1,6 @@
-// The worker's side of `load(source, {worker: true})`: one executable, whose methods a page calls by messages; remote.js is the other side.
-// With `load(source, {devices: ...})` it is one of several devices; devices/replicated.js is the other side of that. And with `threads` it helps
-// an instance in another thread; threads/threads.js starts it.
+// The worker's side of `load(source, {worker: true})`: one executable, whose methods a page calls by messages;
+// remote.js is the other side. With `load(source, {devices: ...})` it is one of several devices; devices/replicated.js
+// is the other side of that. And with `threads` it helps an instance in another thread; threads/threads.js starts it.
 
 import { loadHere } from './executor.js';
 import { pack, unpack } from './messages.js';
@@ -24,13 +24,15 @@ let calls = 0;
  * A function of the page, as one of this worker.
  * @param {string} target
  */
-const imported = (target) => (/** @type {any[]} */ ...operands) =>
-  new Promise((resolve, reject) => {
-    const about = operands.pop();
-    const moved = /** @type {ArrayBuffer[]} */ ([]);
-    asked.set(++calls, { resolve, reject });
-    port.postMessage({ call: calls, target, operands: pack(operands, moved, true), about }, moved);
-  });
+const imported =
+  (target) =>
+  (/** @type {any[]} */ ...operands) =>
+    new Promise((resolve, reject) => {
+      const about = operands.pop();
+      const moved = /** @type {ArrayBuffer[]} */ ([]);
+      asked.set(++calls, { resolve, reject });
+      port.postMessage({ call: calls, target, operands: pack(operands, moved, true), about }, moved);
+    });
 
 /**
  * Hands an item of a run to the page, or asks it for one.
@@ -48,16 +50,26 @@ async function perform({ method, values, id, abortable, feeds }) {
   if (method === 'load') {
     const [source, { customCalls, ...options }] = values;
     const onProgress = (/** @type {any} */ progress) => port.postMessage({ progress });
-    exe = await loadHere(source, { ...options, script: import.meta.url, onProgress, device, customCalls: Object.fromEntries(customCalls.map((/** @type {string} */ target) => [target, imported(target)])) });
+    exe = await loadHere(source, {
+      ...options,
+      script: import.meta.url,
+      onProgress,
+      device,
+      customCalls: Object.fromEntries(customCalls.map((/** @type {string} */ target) => [target, imported(target)])),
+    });
     return device ? `${exe.manifest.hash} ${exe.manifest.target}` : exe.manifest;
   }
   if (method === 'join') {
-    device = await (await import('./devices/member.js')).join(values[0], (exchanged) => port.postMessage({ exchanged }));
+    device = await (await import('./devices/member.js')).join(values[0], (exchanged) =>
+      port.postMessage({ exchanged }),
+    );
     return undefined;
   }
   if (method === 'connect') return device && (await import('./devices/member.js')).connect(device, values[0]);
   const taken = unpack(values);
-  const ends = feeds && (await import('./requests/feeds.js')).proxies(feeds, (kind, name, item) => passed({ run: id, kind, name, item }));
+  const ends =
+    feeds &&
+    (await import('./requests/feeds.js')).proxies(feeds, (kind, name, item) => passed({ run: id, kind, name, item }));
   if (method === 'replica') return replica(taken[0], taken.slice(1), ends ? [ends] : []);
   if (method !== 'run') return exe[method](...taken);
   if (!abortable && !ends) return exe.manifest.requests.length ? exe.runAsync(...taken) : exe.run(...taken);
@@ -75,7 +87,8 @@ async function replica(run, values, options) {
   const self = /** @type {import('./devices/exchange.js').Device} */ (device);
   self.begin(run);
   try {
-    const waits = !self.blocks || exe.manifest.requests.some((/** @type {any} */ request) => request.kind !== 'exchange');
+    const waits =
+      !self.blocks || exe.manifest.requests.some((/** @type {any} */ request) => request.kind !== 'exchange');
     const results = waits ? await exe.runAsync(...values, ...options) : exe.run(...values, ...options);
     await self.transport?.end();
     return results;

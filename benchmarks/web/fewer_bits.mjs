@@ -1,6 +1,6 @@
-// Runs forms of one model in turns in Node: node fewer_bits.mjs LOADER FOLDER PEERS < job. Of each the milliseconds of its fastest run, and
-// how far its first result is from the first form's, relative to the largest number of that. Where a form lies in memory changes its time,
-// so the job says whether they are loaded in the opposite order.
+// Runs forms of one model in turns in Node: node fewer_bits.mjs LOADER FOLDER PEERS < job. Of each the milliseconds of
+// its fastest run, and how far its first result is from the first form's, relative to the largest number of that. Where
+// a form lies in memory changes its time, so the job says whether they are loaded in the opposite order.
 
 import { readFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
@@ -33,12 +33,20 @@ async function loadOurs(form) {
 
 async function loadTheirs(form) {
   const model = new Uint8Array(await bytes(form.model));
-  const session = await ort.InferenceSession.create(model, { executionProviders: ['wasm'], graphOptimizationLevel: 'all' });
-  const feeds = Object.fromEntries(inputs.map(({ name, type, shape }, i) => [name, new ort.Tensor(type, given[i], shape)]));
+  const session = await ort.InferenceSession.create(model, {
+    executionProviders: ['wasm'],
+    graphOptimizationLevel: 'all',
+  });
+  const feeds = Object.fromEntries(
+    inputs.map(({ name, type, shape }, i) => [name, new ort.Tensor(type, given[i], shape)]),
+  );
   runs[form.name] = async () => (await session.run(feeds)).y0.data;
 }
 
-for (const [forms, load] of ordered([[ours, loadOurs], [theirs, loadTheirs]])) {
+for (const [forms, load] of ordered([
+  [ours, loadOurs],
+  [theirs, loadTheirs],
+])) {
   for (const form of ordered(forms)) await load(form);
 }
 
@@ -48,7 +56,10 @@ for (const { name } of [...ours, ...theirs]) {
   const result = Float32Array.from(await runs[name]());
   right ??= result;
   const largest = right.reduce((most, y) => Math.max(most, Math.abs(y)), 0);
-  found[name] = { ms: Infinity, error: result.reduce((most, y, i) => Math.max(most, Math.abs(y - right[i])), 0) / largest };
+  found[name] = {
+    ms: Infinity,
+    error: result.reduce((most, y, i) => Math.max(most, Math.abs(y - right[i])), 0) / largest,
+  };
 }
 const end = performance.now() + seconds * 1000;
 for (let round = 0; round < least || performance.now() < end; round++) {

@@ -24,7 +24,10 @@ async function theirs(model) {
   const ort = await import(/** @type {any} */ ('./ort.wasm.min.mjs'));
   ort.env.wasm.numThreads = 1;
   ort.env.logLevel = 'error';
-  const session = await ort.InferenceSession.create(model, { executionProviders: ['wasm'], graphOptimizationLevel: 'all' });
+  const session = await ort.InferenceSession.create(model, {
+    executionProviders: ['wasm'],
+    graphOptimizationLevel: 'all',
+  });
   return async (numbers) => {
     const ids = new ort.Tensor('int64', BigInt64Array.from(numbers, BigInt), [1, numbers.length]);
     return (await session.run({ ids })).embedding.data;
@@ -80,6 +83,7 @@ export async function steady(who, lengths, seconds) {
 
 /** @param {Float32Array} a @param {Float32Array} b */
 function cosine(a, b) {
-  const dot = (/** @type {Float32Array} */ x, /** @type {Float32Array} */ y) => x.reduce((sum, value, i) => sum + value * y[i], 0);
+  const dot = (/** @type {Float32Array} */ x, /** @type {Float32Array} */ y) =>
+    x.reduce((sum, value, i) => sum + value * y[i], 0);
   return dot(a, b) / Math.sqrt(dot(a, a) * dot(b, b));
 }

@@ -1,4 +1,5 @@
-// An all-reduce as one writes it by hand: every worker puts its array into shared memory, waits for the others, and adds up in a loop.
+// An all-reduce as one writes it by hand: every worker puts its array into shared memory, waits for the others, and
+// adds up in a loop.
 
 /** @type {Int32Array} who has come, and whose turn it is */
 let words;
@@ -32,12 +33,15 @@ function reduce() {
   meet();
 }
 
-onmessage = (/** @type {MessageEvent} */ { data }) => {
+globalThis.onmessage = (/** @type {MessageEvent} */ { data }) => {
   if (data.shared) {
     ({ x, own } = data);
     y = new Float32Array(x.length);
     words = new Int32Array(data.shared, 0, 2);
-    parts = Array.from({ length: data.count }, (_, i) => new Float32Array(data.shared, 64 + 4 * i * x.length, x.length));
+    parts = Array.from(
+      { length: data.count },
+      (_, i) => new Float32Array(data.shared, 64 + 4 * i * x.length, x.length),
+    );
   } else {
     for (let i = 0; i < data.times; i++) reduce();
     postMessage(0);

@@ -1,8 +1,10 @@
-// Times collectives between devices that are workers, and a plain loop that sums arrays over shared memory. In pages and in Node.
+// Times collectives between devices that are workers, and a plain loop that sums arrays over shared memory. In pages
+// and in Node.
 
 /**
  * @typedef {{opcode: string, bytes: number, url: string, times: number}} Program `times` of its collective in a run
- * @typedef {{transports: ('shared' | 'messages')[], devices: number, programs: Program[], seconds: number, plain?: string}} Job
+ * @typedef {{transports: ('shared' | 'messages')[], devices: number, programs: Program[], seconds: number, plain?:
+ *   string}} Job
  */
 
 /** Numbers that are small enough to be added up for long. @param {number} length */
@@ -25,7 +27,14 @@ export async function measure({ load }, { transports, devices, programs, seconds
     }
     if (plain && opcode === 'all-reduce') {
       const loop = new Loop(plain, devices, bytes / 4);
-      contestants.push({ name: 'plain', opcode, bytes, times, run: (/** @type {number} */ count) => loop.run(count), end: () => loop.end() });
+      contestants.push({
+        name: 'plain',
+        opcode,
+        bytes,
+        times,
+        run: (/** @type {number} */ count) => loop.run(count),
+        end: () => loop.end(),
+      });
     }
   }
   /** @type {Record<string, Record<string, Record<number, number>>>} */

@@ -1,8 +1,9 @@
-// Serves the worker of a folder under workerd, as `wrangler deploy` would upload it: serve_worker.mjs TOOLS FOLDER [MODULES]
+// Serves the worker of a folder under workerd, as `wrangler deploy` would upload it: serve_worker.mjs TOOLS FOLDER
+// [MODULES]
 //
-// TOOLS is where miniflare is installed, and wrangler.jsonc in the folder names the rest. The modules are the JavaScript and WebAssembly of
-// the folder as they are, or those of another, to which a bundler has written them. Prints the address and the milliseconds that the start
-// took, and ends with its standard input.
+// TOOLS is where miniflare is installed, and wrangler.jsonc in the folder names the rest. The modules are the
+// JavaScript and WebAssembly of the folder as they are, or those of another, to which a bundler has written them.
+// Prints the address and the milliseconds that the start took, and ends with its standard input.
 
 import { readFileSync, readdirSync } from 'node:fs';
 import { createRequire } from 'node:module';

@@ -17,7 +17,9 @@ export async function measure(api, read, { works, seconds, least }, others = asy
       const exe = await api.load(await read(`${work.name}.wasm`), { threads });
       executables.push(exe);
       for (const [name, file] of work.weights) exe.set(name, new Float32Array(await read(file)));
-      const inputs = exe.parameters.filter((/** @type {any} */ leaf) => leaf.kind === 'input').map((/** @type {any} */ leaf) => exe.input(leaf.name));
+      const inputs = exe.parameters
+        .filter((/** @type {any} */ leaf) => leaf.kind === 'input')
+        .map((/** @type {any} */ leaf) => exe.input(leaf.name));
       for (const [i, file] of work.inputs.entries()) inputs[i].set(new Float32Array(await read(file)));
       const out = exe.results.map((/** @type {any} */ leaf) => exe.output(leaf.name));
       contestants[`ours ${threads}`] = () => exe.run(...inputs, { out });

@@ -1,4 +1,5 @@
-// The figures of Node: node threads_node.mjs LOADER FOLDER [PEERS] < job; onnxruntime-web beside ours where PEERS has it.
+// The figures of Node: node threads_node.mjs LOADER FOLDER [PEERS] < job; onnxruntime-web beside ours where PEERS has
+// it.
 
 import { readFile } from 'node:fs/promises';
 import { pathToFileURL } from 'node:url';
@@ -17,9 +18,13 @@ async function onnxruntime(work) {
   ort.env.wasm.numThreads = job.peerThreads;
   ort.env.logLevel = 'error';
   const model = new Uint8Array(await bytes(work.onnx));
-  const session = await ort.InferenceSession.create(model, { executionProviders: ['wasm'], graphOptimizationLevel: 'all' });
+  const session = await ort.InferenceSession.create(model, {
+    executionProviders: ['wasm'],
+    graphOptimizationLevel: 'all',
+  });
   const feeds = {};
-  for (const [name, file, shape] of work.feeds) feeds[name] = new ort.Tensor('float32', new Float32Array(await bytes(file)), shape);
+  for (const [name, file, shape] of work.feeds)
+    feeds[name] = new ort.Tensor('float32', new Float32Array(await bytes(file)), shape);
   return { [`onnxruntime-web ${job.peerThreads}`]: () => session.run(feeds) };
 }
 

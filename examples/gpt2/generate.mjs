@@ -6,7 +6,8 @@ import { bytes, pairs } from './vocabulary.mjs';
 
 const HELP = `usage: node generate.mjs MODULE.WASM [PROMPT] [options]
 
-Writes text with a GPT-2, one token after the other. generate.py --save makes the module, for a size of the model and a length of texts.
+Writes text with a GPT-2, one token after the other. generate.py --save makes the module, for a size of the
+model and a length of texts.
 
   --weights FILE          a safetensors file with the weights; by default the small model beside this
   --vocabulary FOLDER     where vocab.json and merges.txt are; else a token is a byte

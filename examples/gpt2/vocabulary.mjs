@@ -1,4 +1,5 @@
-// Text as GPT-2's tokens, and back: byte-pair encoding with the published vocab.json and merges.txt, or a token for each byte.
+// Text as GPT-2's tokens, and back: byte-pair encoding with the published vocab.json and merges.txt, or a token for
+// each byte.
 
 import { readFile } from 'node:fs/promises';
 import { Pairs } from '../../web/demo/generate/pairs.js';

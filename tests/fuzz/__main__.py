@@ -1,4 +1,4 @@
-"""Fuzzes all targets, or some: `python -m fuzz --seconds 600` in tests/, or `./build.sh fuzz --seconds 600`."""
+"""Fuzzes all targets, or some: `python -m tests.fuzz --seconds 600`, or `./build.sh fuzz --seconds 600`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from .seeds import CORPUS, FINDINGS
 from .targets import TARGETS
 from .worker import name_of
 
-TESTS = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 @dataclass
@@ -36,11 +36,11 @@ def fuzz(target: str, seed: int, seconds: float, keep: int = 0) -> Report:
     report = Report(target)
     with tempfile.TemporaryDirectory() as folder:
         current = Path(folder) / "current"
-        command = [sys.executable, "-m", "fuzz.worker", target, str(seed), str(seconds), str(current), str(keep)]
-        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(TESTS.parent), str(TESTS)])}
+        command = [sys.executable, "-m", "tests.fuzz.worker", target, str(seed), str(seconds), str(current), str(keep)]
+        environment = {**os.environ, "PYTHONPATH": str(ROOT)}
         try:
             done = subprocess.run(
-                command, cwd=TESTS, env=environment, capture_output=True, text=True, timeout=seconds + 120
+                command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=seconds + 120
             )
             out, code, errors = done.stdout, done.returncode, done.stderr
         except subprocess.TimeoutExpired as error:

@@ -18,10 +18,9 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import chromium
-from js_calls import LOADER, NEWEST_NODE, SCRIPTS, isolated_site
-from web_site import Answer
-
+from tests.support import chromium
+from tests.support.js_calls import LOADER, NEWEST_NODE, SCRIPTS, isolated_site
+from tests.support.web_server import Answer
 from xla_wasm import XlaWasmError
 
 HANGS = 1.0

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fixtures import SIDECAR, toy, with_manifest
-from hlo_modules import lowered_modules, text_modules
-from text_cases import CASES
 
+from tests.support.hlo_modules import lowered_modules, text_modules
+from tests.support.text_cases import CASES
+from tests.support.toy_artifact import SIDECAR, toy, with_manifest
 from xla_wasm import Options, compile
 from xla_wasm.artifact import Artifact
 from xla_wasm.hlo.ir import Module
@@ -83,10 +83,8 @@ def text() -> list[bytes]:
 @cache
 def mlir_modules() -> tuple[Any, ...]:
     """Some of the modules that jaxlib makes of samples and forms."""
-    from mlir_cases import all_forms
-    from stablehlo_files import from_hlo, operations, parsed
-    from test_mlir_bytecode import SHARDY
-    from test_stablehlo import CAPTURES
+    from tests.support.mlir_cases import all_forms
+    from tests.support.stablehlo_files import CAPTURES, SHARDY, from_hlo, operations, parsed
 
     found = [all_forms(), parsed(SHARDY), parsed(CAPTURES)]
     for data in text_modules().values():
@@ -102,7 +100,7 @@ def mlir_modules() -> tuple[Any, ...]:
 
 def mlir_bytecode() -> list[bytes]:
     """StableHLO as bytecode and as portable artifacts."""
-    from stablehlo_files import artifact_of, bytecode_of
+    from tests.support.stablehlo_files import artifact_of, bytecode_of
 
     found = [bytecode_of(module) for module in mlir_modules()]
     for module in mlir_modules()[1:]:

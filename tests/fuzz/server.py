@@ -13,9 +13,9 @@ from functools import cache
 from typing import Any
 
 import uvicorn
-from served import ROWS, compiled
 from uvicorn.server import ServerState
 
+from tests.support.served_models import ROWS, compiled
 from xla_wasm import XlaWasmError
 from xla_wasm.server.app import Application
 from xla_wasm.server.connections import Connection

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from fixtures import toy, with_manifest
 
+from tests.support.toy_artifact import toy, with_manifest
 from xla_wasm import XlaWasmError, compile, load
 from xla_wasm.artifact import Artifact
 from xla_wasm.hlo.ir import Module
@@ -201,7 +201,7 @@ ENTRY e {
 
 def _command(data: bytes) -> None:
     """What a command reads: it ends with one of its exit codes and one line."""
-    from commands import command, run
+    from tests.support.wasi_commands import command, run
 
     made = command(MODEL)
     for name in ("x.npy", "x.npz", "x.json", "x.bin"):

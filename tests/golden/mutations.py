@@ -1,6 +1,6 @@
 """Deletes the rules of the middle one at a time, and says which golden tests turn red.
 
-`PYTHONPATH=tests python -m golden.mutations [PART ...]` prints a line for each rule whose line contains one of the
+`python -m tests.golden.mutations [PART ...]` prints a line for each rule whose line contains one of the
 parts (all, if there are none): the rule, and the first golden files whose text is another without it, or else the first
 whose values are wrong. What no file sees stands at the end with the reason that `unseen.txt` gives: a rule's name on a
 line, and indented below it why no golden file can show it. The exit status is 1 if a rule has no reason there, or if a
@@ -42,8 +42,9 @@ RULES = (
 )
 """Modules with rules beside those of `plan/`; `*` is a family of operations."""
 NOT_RULES = ("__init__", "plan", "plan_builder", "build", "verify", "prepare")
-"""Files of `plan/` that hold what a plan is made of, the one that checks kernels (`tests/test_loop_verify.py` damages
-plans for it), and the one that prepares memory, which golden files do not ask for (`tests/test_prepared.py`)."""
+"""Files of `plan/` that hold what a plan is made of, the one that checks kernels (`tests/loop/test_loop_verify.py`
+damages plans for it), and the one that prepares memory, which golden files do not ask for
+(`tests/plan/test_prepared.py`)."""
 SHOWN = 3
 """Red tests after which it is enough."""
 SECONDS = 12
@@ -184,7 +185,7 @@ def red(name: str, path: Path, tree: ast.Module) -> list[str]:
 def _compare(out: TextIO) -> None:
     """Writes the names of the first golden files that come out otherwise."""
     try:
-        from golden.runner import golden_files, read
+        from tests.golden.runner import golden_files, read
     except Exception as error:
         out.write(f"(the package cannot be imported: {error})\n")
         return
@@ -209,7 +210,7 @@ def _same(golden: Golden) -> bool:
 
 
 def _right(golden: Golden) -> bool:
-    from golden.values import check
+    from tests.golden.values import check
 
     try:
         check(golden, "simd128")

@@ -16,7 +16,7 @@ replaces, and `// addresses: shown` asks for the addresses in the plan. `// targ
 compile it for others than usual. `// sidecar: yes` puts constants into a file. `// values: none` keeps a program from
 being run that does not end, or takes several devices.
 
-`pytest tests/test_golden.py --update-golden` writes the sections anew, for a person to review as a diff.
+`pytest tests/golden/test_golden.py --update-golden` writes the sections anew, for a person to review as a diff.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-// Callbacks of JAX programs, in Node and in pages: tests/test_callbacks_js.py makes the programs.
+// Callbacks of JAX programs, in Node and in pages: tests/web/test_callbacks_js.py makes the programs.
 
 import { line } from '../../web/requests/callbacks.js';
 import { checks } from './devices.mjs';
@@ -39,7 +39,10 @@ export async function reached({ load, RunError }, base) {
       exe.dispose?.();
     });
     await test(`a function, worker ${worker}`, async () => {
-      const exe = await load(`${base}/guarded.wasm`, { worker, customCalls: { 'callback 0': (x) => x.map((v) => v + 10) } });
+      const exe = await load(`${base}/guarded.wasm`, {
+        worker,
+        customCalls: { 'callback 0': (x) => x.map((v) => v + 10) },
+      });
       equal([...(await exe.run(AGAINST))[0]], [9, 9, 8]);
       exe.dispose?.();
     });
@@ -53,11 +56,17 @@ export async function reached({ load, RunError }, base) {
     const exe = await load(`${base}/sizes.wasm`);
     const [x, short, long] = [new Float32Array(12), new Float32Array(4), new Float32Array(5)];
     equal([...exe.run(x, short)[0].shape], [4, 3]);
-    await rejects((async () => exe.run(x, long))(), 'ArgumentError', /args\[1\]\.shape\[0\] \(= 5\) and the specification 'b' \(= 4\)/);
+    await rejects(
+      (async () => exe.run(x, long))(),
+      'ArgumentError',
+      /args\[1\]\.shape\[0\] \(= 5\) and the specification 'b' \(= 4\)/,
+    );
     equal([...exe.run(x, short)[0].shape], [4, 3]);
   });
   await test('a promise', async () => {
-    const exe = await load(`${base}/guarded.wasm`, { customCalls: { 'callback 0': async (x) => x.map((v) => v + 10) } });
+    const exe = await load(`${base}/guarded.wasm`, {
+      customCalls: { 'callback 0': async (x) => x.map((v) => v + 10) },
+    });
     equal([...(await exe.runAsync(AGAINST))[0]], [9, 9, 8]);
   });
   if (RunError === undefined) wrong.push('the loader exports no RunError');
@@ -67,6 +76,12 @@ export async function reached({ load, RunError }, base) {
 /** Lines of formats and arrays. */
 export function lines(api, base, cases) {
   return cases.map(({ format, leaves, arrays }) =>
-    line(format, leaves, arrays.map(({ type, values }) => new globalThis[type](type.startsWith('Big') ? values.map(BigInt) : values.map(Number)))),
+    line(
+      format,
+      leaves,
+      arrays.map(
+        ({ type, values }) => new globalThis[type](type.startsWith('Big') ? values.map(BigInt) : values.map(Number)),
+      ),
+    ),
   );
 }

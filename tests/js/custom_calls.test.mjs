@@ -17,7 +17,10 @@ test('a synchronous function in a loop', async () => {
     return x.map((v) => v + 1);
   };
   const exe = await load(bytes('loop.wasm'), { customCalls: { f } });
-  assert.deepEqual([...exe.run(0, X)[1]], [...X].map((v) => ((v + 1) * 2 + 1) * 4 + 2));
+  assert.deepEqual(
+    [...exe.run(0, X)[1]],
+    [...X].map((v) => ((v + 1) * 2 + 1) * 4 + 2),
+  );
   assert.deepEqual(seen[0], [3, 1, 2, '', 'y']);
   assert.equal(seen.length, 3);
   assert.deepEqual([...exe.run(3, X)[1]], [...X]);
@@ -33,20 +36,32 @@ test('an asynchronous function', async () => {
   const pending = exe.runAsync(0, X);
   assert.throws(() => exe.run(0, X), { name: 'RunError', message: /await runAsync before the next call/ });
   await assert.rejects(exe.runAsync(0, X), { name: 'RunError', message: /await runAsync/ });
-  assert.deepEqual([...(await pending)[1]], [...X].map((v) => ((v + 1) * 2 + 1) * 4 + 2));
-  assert.throws(() => exe.run(0, X), { name: 'RunError', message: /custom call 'f' \('y'\) gave a promise: call runAsync/ });
+  assert.deepEqual(
+    [...(await pending)[1]],
+    [...X].map((v) => ((v + 1) * 2 + 1) * 4 + 2),
+  );
+  assert.throws(() => exe.run(0, X), {
+    name: 'RunError',
+    message: /custom call 'f' \('y'\) gave a promise: call runAsync/,
+  });
   assert.deepEqual([...(await exe.runAsync(2, X))[1]], [8, 4, 6]);
 });
 
 test('several operands and results', async () => {
   const f = (a, b) => [b, Float64Array.of(a.length)];
   const exe = await load(bytes('several.wasm'), { customCalls: { f } });
-  assert.deepEqual(exe.run(X, BigInt64Array.of(5n)).map((array) => [...array]), [[5n], [3]]);
+  assert.deepEqual(
+    exe.run(X, BigInt64Array.of(5n)).map((array) => [...array]),
+    [[5n], [3]],
+  );
 });
 
 test('a function that is missing', async () => {
   for (const customCalls of [undefined, {}, { toString: () => X }, { f: 3 }]) {
-    await assert.rejects(load(bytes('loop.wasm'), { customCalls }), { name: 'ArgumentError', message: /calls 'f', which takes \(f32\[3\]\) and gives \(f32\[3\]\).*customCalls: \{'f'/ });
+    await assert.rejects(load(bytes('loop.wasm'), { customCalls }), {
+      name: 'ArgumentError',
+      message: /calls 'f', which takes \(f32\[3\]\) and gives \(f32\[3\]\).*customCalls: \{'f'/,
+    });
   }
 });
 
@@ -66,7 +81,11 @@ test('failures leave the executable usable', async () => {
     [undefined, 'ArgumentError', /must return 1/],
   ];
   for (const [answer, name, message] of wrong) {
-    for (const run of [async (...args) => exe.run(...args), (...args) => exe.runAsync(...args), async (...args) => exe.profile(...args)]) {
+    for (const run of [
+      async (...args) => exe.run(...args),
+      (...args) => exe.runAsync(...args),
+      async (...args) => exe.profile(...args),
+    ]) {
       answers.splice(0, 9, X, answer);
       await assert.rejects(run(0, X), { name, message });
       answers.splice(0, 9, X, X, X);
@@ -77,14 +96,23 @@ test('failures leave the executable usable', async () => {
 
 test('a promise that is rejected', async () => {
   let fail = true;
-  const exe = await load(bytes('loop.wasm'), { customCalls: { f: async (x) => (fail ? Promise.reject(new Error('gone')) : x) } });
-  await assert.rejects(exe.runAsync(0, X), { name: 'RunError', message: /custom call 'f' \('y'\) failed: Error: gone/ });
+  const exe = await load(bytes('loop.wasm'), {
+    customCalls: { f: async (x) => (fail ? Promise.reject(new Error('gone')) : x) },
+  });
+  await assert.rejects(exe.runAsync(0, X), {
+    name: 'RunError',
+    message: /custom call 'f' \('y'\) failed: Error: gone/,
+  });
   fail = false;
   assert.deepEqual([...(await exe.runAsync(0, X))[1]], [24, 8, 16]);
 });
 
 test('a manifest that lies about requests', async () => {
   for (const name of JSON.parse(readFileSync(join(process.env.MODULES, 'lies.json'), 'utf8'))) {
-    await assert.rejects(load(bytes(name), { customCalls: { f: (x) => x } }), { name: 'ArtifactError', message: /manifest is wrong at request/ }, name);
+    await assert.rejects(
+      load(bytes(name), { customCalls: { f: (x) => x } }),
+      { name: 'ArtifactError', message: /manifest is wrong at request/ },
+      name,
+    );
   }
 });

@@ -17,32 +17,43 @@ export function checks() {
       }
     },
     equal(got, want) {
-      if (JSON.stringify(got) !== JSON.stringify(want)) throw new Error(`${JSON.stringify(got)} instead of ${JSON.stringify(want)}`);
+      if (JSON.stringify(got) !== JSON.stringify(want))
+        throw new Error(`${JSON.stringify(got)} instead of ${JSON.stringify(want)}`);
     },
     async rejects(promise, name, message) {
-      const error = await promise.then((value) => new Error(`no error, but ${String(value).slice(0, 100)}`), (reason) => reason);
+      const error = await promise.then(
+        (value) => new Error(`no error, but ${String(value).slice(0, 100)}`),
+        (reason) => reason,
+      );
       const isKind = name instanceof RegExp ? name.test(error.name) : error.name === name;
-      if (!isKind || !message.test(error.message)) throw new Error(`${error.name}: ${error.message}; instead of ${name} ${message}`);
+      if (!isKind || !message.test(error.message))
+        throw new Error(`${error.name}: ${error.message}; instead of ${name} ${message}`);
     },
   };
 }
 
 /**
- * A `load` for tests of what comes after it: on a busy machine it takes longer than a short timeout itself, and says so, and is tried again.
+ * A `load` for tests of what comes after it: on a busy machine it takes longer than a short timeout itself, and says
+ * so, and is tried again.
  */
-export const patient = (load) => async (...all) => {
-  for (let left = 50; ; left--) {
-    try {
-      return await load(...all);
-    } catch (error) {
-      if (error.name !== 'LimitError' || !/^load took longer/.test(error.message) || !left) throw error;
+export const patient =
+  (load) =>
+  async (...all) => {
+    for (let left = 50; ; left--) {
+      try {
+        return await load(...all);
+      } catch (error) {
+        if (error.name !== 'LimitError' || !/^load took longer/.test(error.message) || !left) throw error;
+      }
     }
-  }
-};
+  };
 
 const COMMANDS = { a: 0, g: 1, s: 2, r: 3, t: 4, u: 5, w: 6, '.': -1, '!': -2, '~': -3 };
 
-/** Arguments of a device of tests/scripted.py, where `to` and `from` are all devices unless something else is said. */
+/**
+ * Arguments of a device of tests/support/scripted_devices.py, where `to` and `from` are all devices unless something
+ * else is said.
+ */
 export function script(text, { devices = 2, to, from, x = 0 } = {}) {
   const all = Array.from({ length: devices }, (_, d) => d);
   const peers = (list) => Int32Array.from({ length: 4 }, (_, i) => list[i] ?? -1);
@@ -54,7 +65,9 @@ export function script(text, { devices = 2, to, from, x = 0 } = {}) {
 export async function fetched(url, parameters) {
   const inputs = parameters.filter((leaf) => leaf.kind === 'input');
   const decoded = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0)).buffer;
-  return (await (await fetch(url)).json()).map((list) => list.map((text, i) => new TYPES[inputs[i].element_type].array(decoded(text))));
+  return (await (await fetch(url)).json()).map((list) =>
+    list.map((text, i) => new TYPES[inputs[i].element_type].array(decoded(text))),
+  );
 }
 
 /** Knows of all workers that are started from now on. */

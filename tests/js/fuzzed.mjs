@@ -39,8 +39,13 @@ async function tried(api, mode, bytes) {
 /** An error by its message without what is the artifact's own, and the places in the loader that it comes from. */
 function described(error) {
   const message = `${error?.name}: ${error?.message}`;
-  const places = [...String(error?.stack).matchAll(/(\w+\.m?js)(?:\?[^:]*)?:(\d+):\d+/g)].slice(0, 2).map(([, file, line]) => `${file}:${line}`);
-  const words = message.replaceAll(/'[^']*'|"[^"]*"|\[.*\]|\{.*\}/gs, '…').replaceAll(/[\d.e+-]*\d/g, 'N').slice(0, 60);
+  const places = [...String(error?.stack).matchAll(/(\w+\.m?js)(?:\?[^:]*)?:(\d+):\d+/g)]
+    .slice(0, 2)
+    .map(([, file, line]) => `${file}:${line}`);
+  const words = message
+    .replaceAll(/'[^']*'|"[^"]*"|\[.*\]|\{.*\}/gs, '…')
+    .replaceAll(/[\d.e+-]*\d/g, 'N')
+    .slice(0, 60);
   return { message: message.slice(0, 300), where: `${words} ${places.join(' ')}` };
 }
 
@@ -62,7 +67,9 @@ async function use(api, mode, bytes) {
       await exe.runReplicated([given, given]);
       return await exe.runGlobal(given);
     }
-    const feeds = exe.manifest.requests.some(({ kind }) => kind === 'infeed') ? [{ infeed: Array(3).fill(Int32Array.of(1, 2, 3)), outfeed: () => {} }] : [];
+    const feeds = exe.manifest.requests.some(({ kind }) => kind === 'infeed')
+      ? [{ infeed: Array(3).fill(Int32Array.of(1, 2, 3)), outfeed: () => {} }]
+      : [];
     await exe.run(...given, ...feeds);
     await exe.runAsync(...given, ...feeds);
     await exe.profile(...given, ...feeds);
@@ -72,4 +79,14 @@ async function use(api, mode, bytes) {
 }
 
 /** Something that a leaf takes, if it is not too large. */
-const sample = ({ dimensions, bytes }) => Object.assign(Array(Math.min(bytes, 1e4, dimensions.reduce((a, b) => a * b, 1))).fill(1), { shape: dimensions });
+const sample = ({ dimensions, bytes }) =>
+  Object.assign(
+    Array(
+      Math.min(
+        bytes,
+        1e4,
+        dimensions.reduce((a, b) => a * b, 1),
+      ),
+    ).fill(1),
+    { shape: dimensions },
+  );

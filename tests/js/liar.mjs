@@ -13,4 +13,5 @@ port.onmessage = (event) => {
   if (method === 'load') load = id;
   onmessage(event);
 };
-port.postMessage = (message, moved) => say(device === 1 && message.id === load ? { ...message, value: 'another' } : message, moved);
+port.postMessage = (message, moved) =>
+  say(device === 1 && message.id === load ? { ...message, value: 'another' } : message, moved);

@@ -1,5 +1,6 @@
-// Weights, progress, workers, signals: what the loader does with its options. Runs in Node and in browsers, which import it; tests/test_loading.py
-// serves the files. A case throws if something is wrong; `loading` gives the messages of those that did.
+// Weights, progress, workers, signals: what the loader does with its options. Runs in Node and in browsers, which
+// import it; tests/web/test_loading.py serves the files. A case throws if something is wrong; `loading` gives the
+// messages of those that did.
 
 const X = Float32Array.of(1, -3, 3, 0.5, 0, 9);
 const W = Float32Array.of(1, 2, 3, 4, 5, 6);
@@ -9,7 +10,11 @@ const Y = [3.5, -3.25, 10, 6.25, 6.5, 25.75];
 const check = (truth, what) => {
   if (!truth) throw new Error(what);
 };
-const same = (got, wanted, what) => check(JSON.stringify([...got], (_, v) => (typeof v === 'bigint' ? `${v}n` : v)) === JSON.stringify(wanted), `${what}: got ${got}, wanted ${wanted}`);
+const same = (got, wanted, what) =>
+  check(
+    JSON.stringify([...got], (_, v) => (typeof v === 'bigint' ? `${v}n` : v)) === JSON.stringify(wanted),
+    `${what}: got ${got}, wanted ${wanted}`,
+  );
 const rejects = async (work, name) => {
   try {
     await work();
@@ -31,8 +36,14 @@ const both = {
       const weights = seen.filter(({ phase }) => phase === 'weights');
       check(weights.length > 2, `${weights.length} reports`);
       const total = exe.manifest.sidecarBytes;
-      check(total === 4 << 20 && weights.every((report) => report.total === total), 'the total is that of the manifest');
-      check(weights.every(({ loaded }, i) => loaded <= total && (!i || loaded >= weights[i - 1].loaded)), 'it only grows');
+      check(
+        total === 4 << 20 && weights.every((report) => report.total === total),
+        'the total is that of the manifest',
+      );
+      check(
+        weights.every(({ loaded }, i) => loaded <= total && (!i || loaded >= weights[i - 1].loaded)),
+        'it only grows',
+      );
       check(seen.at(-1).loaded === total, 'it ends at the total');
       const x = new Float32Array(1024).fill(1);
       const [y] = await exe.run(transfer(x));
@@ -45,7 +56,14 @@ const both = {
   async 'weights from safetensors'({ load }, at, worker) {
     const bytes = new Uint8Array(await (await fetch(at('w.safetensors'))).arrayBuffer());
     const sidecar = at('toy.weights');
-    for (const weights of [at('w.safetensors'), at('params.safetensors?v=1'), [at('w.safetensors'), sidecar], [sidecar, bytes], bytes, [await fetch(at('w.safetensors'))]]) {
+    for (const weights of [
+      at('w.safetensors'),
+      at('params.safetensors?v=1'),
+      [at('w.safetensors'), sidecar],
+      [sidecar, bytes],
+      bytes,
+      [await fetch(at('w.safetensors'))],
+    ]) {
       for (const file of ['toy.wasm', 'params.wasm']) {
         if (Array.isArray(weights) && weights[0] instanceof Response) weights[0] = await fetch(at('w.safetensors'));
         const exe = await load(at(file), { weights, worker });
@@ -54,7 +72,11 @@ const both = {
         const error = await rejects(async () => exe.get(name), 'ArgumentError');
         check(/came from a file and is kept packed/.test(error.message), error.message);
         await exe.set(name, new Float32Array(6));
-        same((await exe.run(X, K))[0], Y.map((y, i) => y - W[i]), 'set again');
+        same(
+          (await exe.run(X, K))[0],
+          Y.map((y, i) => y - W[i]),
+          'set again',
+        );
         exe.dispose();
       }
     }
@@ -65,7 +87,10 @@ const both = {
 
   async 'weights of f32 from files of f16 and bf16'({ load }, at, worker) {
     for (const weights of [at('half.safetensors'), at('brain.safetensors')]) {
-      for (const [file, wanted] of [['toy.wasm', Y], ['column.wasm', [3.5, -3, 10.5, 5.75, 6.25, 25.75]]]) {
+      for (const [file, wanted] of [
+        ['toy.wasm', Y],
+        ['column.wasm', [3.5, -3, 10.5, 5.75, 6.25, 25.75]],
+      ]) {
         const exe = await load(at(file), { weights, worker });
         same((await exe.run(X, K))[0], wanted, `${weights} ${file}`);
         exe.dispose();
@@ -75,22 +100,34 @@ const both = {
       const exe = await load(at('codes.wasm'), { weights: at(`codes.${type}.safetensors`), worker });
       const [found] = await exe.run(0);
       const wanted = new Float32Array(await (await fetch(at(`codes.${type}.f32`))).arrayBuffer());
-      wanted.forEach((value, i) => check(Object.is(found[i], value + 0), `${type} ${i}: ${found[i]} instead of ${value}`));
+      wanted.forEach((value, i) =>
+        check(Object.is(found[i], value + 0), `${type} ${i}: ${found[i]} instead of ${value}`),
+      );
       exe.dispose();
     }
   },
 
   async 'weights of f32 from files of 8 bits with their scales'({ load }, at, worker) {
     for (const shape of ['1x1', '1x3', '2x1', '2x3']) {
-      for (const [file, wanted] of [['toy.wasm', Y], ['column.wasm', [3.5, -3, 10.5, 5.75, 6.25, 25.75]]]) {
+      for (const [file, wanted] of [
+        ['toy.wasm', Y],
+        ['column.wasm', [3.5, -3, 10.5, 5.75, 6.25, 25.75]],
+      ]) {
         const exe = await load(at(file), { weights: at(`int8-${shape}.safetensors`), worker });
         same((await exe.run(X, K))[0], wanted, `${shape} ${file}`);
         exe.dispose();
       }
     }
-    const refused = { 'no-scales': /file's 'w' is s8\[2,3\] without 'w.scale'/, 'wrong-scales': /'w.scale' is f32\[3\], but has to be f32 with the dimensions of 'w'/, 'late-scales': /'w.scale' has to lie before 'w'/ };
+    const refused = {
+      'no-scales': /file's 'w' is s8\[2,3\] without 'w.scale'/,
+      'wrong-scales': /'w.scale' is f32\[3\], but has to be f32 with the dimensions of 'w'/,
+      'late-scales': /'w.scale' has to lie before 'w'/,
+    };
     for (const [file, message] of Object.entries(refused)) {
-      const error = await rejects(() => load(at('toy.wasm'), { weights: at(`${file}.safetensors`), worker }), 'ArtifactError');
+      const error = await rejects(
+        () => load(at('toy.wasm'), { weights: at(`${file}.safetensors`), worker }),
+        'ArtifactError',
+      );
       check(message.test(error.message), error.message);
     }
   },
@@ -145,9 +182,19 @@ const both = {
   },
 
   async 'functions of the host'({ load }, at, worker) {
-    const exe = await load(at('calls.wasm'), { worker, customCalls: { f: async (x, { name }) => (await soon(1), name ? x.map((v) => v + 1) : x) } });
+    const exe = await load(at('calls.wasm'), {
+      worker,
+      customCalls: { f: async (x, { name }) => (await soon(1), name ? x.map((v) => v + 1) : x) },
+    });
     same((await exe.runAsync(Float32Array.of(1, 2, 3)))[0], [4, 6, 8], 'twice what the function gave');
-    const failing = await load(at('calls.wasm'), { worker, customCalls: { f: () => { throw new Error('no such table'); } } });
+    const failing = await load(at('calls.wasm'), {
+      worker,
+      customCalls: {
+        f: () => {
+          throw new Error('no such table');
+        },
+      },
+    });
     const error = await rejects(async () => failing.runAsync(X.subarray(0, 3)), 'RunError');
     check(/custom call 'f' .*no such table/.test(error.message), error.message);
     exe.dispose();
@@ -194,7 +241,10 @@ const browser = {
     check((await asked('kept.weights')) === 1, 'first');
     await use(at('kept.weights'));
     await use(at('kept-elsewhere.weights'), { cache: true, worker: false });
-    check((await asked('kept.weights')) === 1 && (await asked('kept-elsewhere.weights')) === 0, 'from the cache, under any address');
+    check(
+      (await asked('kept.weights')) === 1 && (await asked('kept-elsewhere.weights')) === 0,
+      'from the cache, under any address',
+    );
     const cache = await caches.open('xla-wasm');
     const [key] = await cache.keys();
     await cache.put(key, new Response(new Uint8Array(24)));
@@ -221,7 +271,8 @@ const browser = {
 /** Runs all cases, or the one of that name. */
 export async function loading(api, base, { worker = true, inBrowser = false } = {}) {
   const at = (name) => `${base}/${name}`;
-  const asked = async (name) => (await (await fetch(at('asked'), { cache: 'no-store' })).json()).filter((path) => path === `/${name}`).length;
+  const asked = async (name) =>
+    (await (await fetch(at('asked'), { cache: 'no-store' })).json()).filter((path) => path === `/${name}`).length;
   const wrong = [];
   const attempt = async (name, work) => {
     try {
@@ -234,6 +285,7 @@ export async function loading(api, base, { worker = true, inBrowser = false } = 
     await attempt(name, () => work(api, at, false));
     if (worker) await attempt(`${name}, in a worker`, () => work(api, at, true));
   }
-  if (inBrowser) for (const [name, work] of Object.entries(browser)) await attempt(name, () => work(api, at, base, asked));
+  if (inBrowser)
+    for (const [name, work] of Object.entries(browser)) await attempt(name, () => work(api, at, base, asked));
   return wrong;
 }

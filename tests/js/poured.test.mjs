@@ -1,5 +1,5 @@
-// Weights that come while the module does, and one after another into the same place, on the module that tests/test_poured_js.py puts into
-// $FIXTURES.
+// Weights that come while the module does, and one after another into the same place, on the module that
+// tests/web/test_poured_js.py puts into $FIXTURES.
 
 import assert from 'node:assert/strict';
 import { readFileSync } from 'node:fs';
@@ -51,7 +51,8 @@ test('weights are asked for while the module comes', async (t) => {
     '/m.wasm': (response, asked) => until(() => asked.includes('/m.weights')).then(() => send(response, wasm)),
     '/m.weights': (response) => send(response, weights),
   });
-  for (const given of [`${base}/m.weights`, new URL(`${base}/m.weights`), [`${base}/m.weights`]]) right(await load(`${base}/m.wasm`, { weights: given }));
+  for (const given of [`${base}/m.weights`, new URL(`${base}/m.weights`), [`${base}/m.weights`]])
+    right(await load(`${base}/m.wasm`, { weights: given }));
 });
 
 test('nobody goes on reading them when there is no module', async (t) => {
@@ -63,14 +64,26 @@ test('nobody goes on reading them when there is no module', async (t) => {
       response.writeHead(200).write(weights.subarray(0, 100));
     },
   });
-  await assert.rejects(load(`${base}/none.wasm`, { weights: `${base}/m.weights` }), { name: 'ArtifactError', message: /HTTP 404/ });
+  await assert.rejects(load(`${base}/none.wasm`, { weights: `${base}/m.weights` }), {
+    name: 'ArtifactError',
+    message: /HTTP 404/,
+  });
   await until(() => closed === 1);
 });
 
 test('weights that are not there', async (t) => {
-  const { base, asked } = await serve(t, { '/m.wasm': (response) => send(response, wasm), '/m.weights': (response) => response.writeHead(404).end() });
-  await assert.rejects(load(`${base}/m.wasm`, { weights: `${base}/m.weights` }), { name: 'ArtifactError', message: /m\.weights: HTTP 404/ });
-  assert.deepEqual(asked.filter((path) => path === '/m.weights'), ['/m.weights']);
+  const { base, asked } = await serve(t, {
+    '/m.wasm': (response) => send(response, wasm),
+    '/m.weights': (response) => response.writeHead(404).end(),
+  });
+  await assert.rejects(load(`${base}/m.wasm`, { weights: `${base}/m.weights` }), {
+    name: 'ArtifactError',
+    message: /m\.weights: HTTP 404/,
+  });
+  assert.deepEqual(
+    asked.filter((path) => path === '/m.weights'),
+    ['/m.weights'],
+  );
 });
 
 for (const [k, wrong] of inits.filter(({ kind }) => kind === 'sidecar').entries()) {
@@ -79,10 +92,14 @@ for (const [k, wrong] of inits.filter(({ kind }) => kind === 'sidecar').entries(
     damaged[wrong.sidecar_offset + 5] ^= 1;
     const { base, asked } = await serve(t, {
       '/m.wasm': (response) => send(response, wasm),
-      '/m.weights': (response, asked) => send(response, asked.filter((path) => path === '/m.weights').length > 1 ? weights : damaged),
+      '/m.weights': (response, asked) =>
+        send(response, asked.filter((path) => path === '/m.weights').length > 1 ? weights : damaged),
     });
     right(await load(`${base}/m.wasm`, { weights: `${base}/m.weights` }));
     assert.equal(asked.length, 3);
-    await assert.rejects(load(wasm, { weights: damaged }), { name: 'ArtifactError', message: new RegExp(`weights of '${wrong.name}' are not those`) });
+    await assert.rejects(load(wasm, { weights: damaged }), {
+      name: 'ArtifactError',
+      message: new RegExp(`weights of '${wrong.name}' are not those`),
+    });
   });
 }

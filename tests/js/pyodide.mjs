@@ -1,5 +1,5 @@
-// Runs a Python file in Pyodide, as its arguments say: the folder with Pyodide and the wheel, the file, and a folder that the file finds
-// under /data.
+// Runs a Python file in Pyodide, as its arguments say: the folder with Pyodide and the wheel, the file, and a folder
+// that the file finds under /data.
 
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';

@@ -6,7 +6,14 @@ import { decode, encode } from './vectors.mjs';
 
 const job = JSON.parse(readFileSync(0, 'utf8'));
 const exe = await load(job.wasm);
-for (const [name, value] of Object.entries(job.set)) exe.set(name, decode(value, exe.parameters.find((leaf) => leaf.name === name)));
+for (const [name, value] of Object.entries(job.set))
+  exe.set(
+    name,
+    decode(
+      value,
+      exe.parameters.find((leaf) => leaf.name === name),
+    ),
+  );
 const inputs = exe.parameters.filter((leaf) => leaf.kind === 'input');
 const results = job.calls.map((values) => exe.run(...values.map((value, i) => decode(value, inputs[i]))).map(encode));
 process.stdout.write(JSON.stringify(results));

@@ -1,5 +1,5 @@
-// Modules, weights and servers that mean harm, in Node and in pages: tests/test_strangers_js.py makes and serves them. Each function gives what was
-// not as it should be.
+// Modules, weights and servers that mean harm, in Node and in pages: tests/web/test_strangers_js.py makes and serves
+// them. Each function gives what was not as it should be.
 
 import { checks, halt, patient, spied } from './devices.mjs';
 
@@ -20,7 +20,12 @@ export async function budgets({ load }, base, { timeout = 0.5, only } = {}) {
   const { wrong, test, rejects } = checks();
   const lost = unhandled();
   const { workers, release } = spied();
-  const ends = (name, work, kind = 'LimitError', message = /took longer than the [\d.]+ s that the option timeout allows/) =>
+  const ends = (
+    name,
+    work,
+    kind = 'LimitError',
+    message = /took longer than the [\d.]+ s that the option timeout allows/,
+  ) =>
     only && !name.includes(only)
       ? undefined
       : test(name, async () => {
@@ -48,17 +53,26 @@ export async function budgets({ load }, base, { timeout = 0.5, only } = {}) {
     return own.exe;
   };
   const worker = true;
-  const modes = { 'here': {}, 'in a worker': { worker }, 'on two devices': { devices: 2 }, 'on two devices by messages': { devices: 2, transport: 'messages' } };
+  const modes = {
+    here: {},
+    'in a worker': { worker },
+    'on two devices': { devices: 2 },
+    'on two devices by messages': { devices: 2, transport: 'messages' },
+  };
   for (const [where, options] of Object.entries(modes)) {
     await ends(`a module that never comes, ${where}`, () => load(at('slow'), { timeout, ...options }));
-    await ends(`weights that never come, ${where}`, () => load(at('weighty'), { timeout, weights: `${base}/slow.weights`, ...options }));
+    await ends(`weights that never come, ${where}`, () =>
+      load(at('weighty'), { timeout, weights: `${base}/slow.weights`, ...options }),
+    );
     await ends(`inits without end, ${where}`, () => load(at('inits'), { timeout, ...options }));
     if (where !== 'here') await ends(`a start without end, ${where}`, () => load(at('start'), { timeout, ...options }));
   }
   await ends('a response that never comes', () => load(fetch(at('slow')), { timeout }));
   await ends('a response that never comes, for a worker', () => load(fetch(at('slow')), { timeout, worker }));
   await ends('a response that never comes, for two devices', () => load(fetch(at('slow')), { timeout, devices: 2 }));
-  await ends('a worker that never answers', () => load(at('good'), { timeout, worker: new URL('./silent.mjs', import.meta.url) }));
+  await ends('a worker that never answers', () =>
+    load(at('good'), { timeout, worker: new URL('./silent.mjs', import.meta.url) }),
+  );
   await ends('a promise of a source', () => load(new Promise(() => {}), { timeout, worker }));
 
   const calls = { run: (exe) => exe.run(x), runAsync: (exe) => exe.runAsync(x), profile: (exe) => exe.profile(x) };
@@ -69,11 +83,18 @@ export async function budgets({ load }, base, { timeout = 0.5, only } = {}) {
       if (name === 'awaits') given.customCalls = { f: () => new Promise(() => {}) };
       const use = name === 'outfeed' ? (exe) => exe[call](x, { outfeed: () => {} }) : go;
       await ends(`${call} of ${name}`, async (start, own) => use(await ready(name, given, own, start)));
-      await ends(`${call} of ${name}, in a worker`, async (start, own) => use(await ready(name, { worker, ...given }, own, start)));
+      await ends(`${call} of ${name}, in a worker`, async (start, own) =>
+        use(await ready(name, { worker, ...given }, own, start)),
+      );
     }
-    if (call !== 'profile') await ends(`${call} of loops, in a worker`, async (start, own) => go(await ready('loops', { worker }, own, start)));
+    if (call !== 'profile')
+      await ends(`${call} of loops, in a worker`, async (start, own) =>
+        go(await ready('loops', { worker }, own, start)),
+      );
   }
-  await ends('set of a weight, in a worker', async (start, own) => (await ready('weighs', { worker }, own, start)).set('w', x));
+  await ends('set of a weight, in a worker', async (start, own) =>
+    (await ready('weighs', { worker }, own, start)).set('w', x),
+  );
   await ends('an aborted run whose worker does not listen', async (start, own) => {
     const exe = await ready('loops', { worker }, own, start);
     const stop = new AbortController();
@@ -97,19 +118,25 @@ export async function budgets({ load }, base, { timeout = 0.5, only } = {}) {
       if (performance.now() - begin > 2 * timeout * 1000 + 2000) throw new Error('the second run took too long');
     };
     for (const name of ['waits', 'loops', 'both']) {
-      await ends(`devices of ${name}, ${transport}`, async (start, own) => (await ready(name, group, own, start)).runReplicated(lists));
-      if (name === 'waits') await test(`again: ${name}, ${transport}`, async () => {
-        const exe = await patient(load)(at(name), { timeout, ...group });
-        await restarted(exe);
-        await restarted(exe);
-        exe.dispose();
-      });
+      await ends(`devices of ${name}, ${transport}`, async (start, own) =>
+        (await ready(name, group, own, start)).runReplicated(lists),
+      );
+      if (name === 'waits')
+        await test(`again: ${name}, ${transport}`, async () => {
+          const exe = await patient(load)(at(name), { timeout, ...group });
+          await restarted(exe);
+          await restarted(exe);
+          exe.dispose();
+        });
     }
-    await ends(`set on devices, ${transport}`, async (start, own) => (await ready('weighs', group, own, start)).set('w', x));
+    await ends(`set on devices, ${transport}`, async (start, own) =>
+      (await ready('weighs', group, own, start)).set('w', x),
+    );
   }
 
   await test('what the option takes', async () => {
-    for (const bad of [0, -1, NaN, '1', null, {}]) await rejects(load(at('good'), { timeout: bad }), 'ArgumentError', /timeout is in seconds, above 0/);
+    for (const bad of [0, -1, NaN, '1', null, {}])
+      await rejects(load(at('good'), { timeout: bad }), 'ArgumentError', /timeout is in seconds, above 0/);
     const stop = new AbortController();
     const slow = load(at('slow'), { timeout: 20, signal: stop.signal });
     stop.abort(new RangeError('left the page'));
@@ -133,10 +160,16 @@ export async function memories({ load }, base) {
   const { wrong, test, rejects } = checks();
   const bytes = async (name) => (await fetch(`${base}/${name}.wasm`)).arrayBuffer();
   for (const name of ['grows', 'grows-by-one', 'unbounded']) {
-    const sources = { address: () => `${base}/${name}.wasm`, bytes: () => bytes(name), response: () => fetch(`${base}/${name}.wasm`), compiled: async () => WebAssembly.compile(await bytes(name)) };
+    const sources = {
+      address: () => `${base}/${name}.wasm`,
+      bytes: () => bytes(name),
+      response: () => fetch(`${base}/${name}.wasm`),
+      compiled: async () => WebAssembly.compile(await bytes(name)),
+    };
     for (const [kind, source] of Object.entries(sources)) {
       for (const options of [{}, { memoryLimit: 65536 }, { worker: true }, { devices: 2 }]) {
-        await test(`${name} by ${kind}, ${JSON.stringify(options)}`, async () => rejects(load(await source(), options), 'ArtifactError', /may grow beyond the 65536 bytes|cannot compile/));
+        await test(`${name} by ${kind}, ${JSON.stringify(options)}`, async () =>
+          rejects(load(await source(), options), 'ArtifactError', /may grow beyond the 65536 bytes|cannot compile/));
       }
     }
   }
@@ -158,16 +191,23 @@ export async function transfers({ load }, base, cases) {
       const passed = performance.now() - begin;
       if (passed > 2000 + 3000 * (ranges.length - 1)) throw new Error(`it took ${passed.toFixed()} ms`);
       const got = (await asked(name)).slice(before);
-      equal(got.map((range) => (range ? 'rest' : 'whole')), ranges);
+      equal(
+        got.map((range) => (range ? 'rest' : 'whole')),
+        ranges,
+      );
       for (const range of got) if (range && !/^bytes=[1-9]\d*-$/.test(range)) throw new Error(range);
     });
   }
   await halt(300);
   const gone = await (await fetch(`${base}/gone`, { cache: 'no-store' })).json();
-  for (const { name } of cases) if (/endless/.test(name)) await test(`${name}: the client has gone`, () => equal(gone.includes(`/${name}`), true));
+  for (const { name } of cases)
+    if (/endless/.test(name)) await test(`${name}: the client has gone`, () => equal(gone.includes(`/${name}`), true));
 
   await test('an abort while it waits to try again', async () => {
-    for (const [options, kind] of [[{ signal: AbortSignal.timeout(150) }, 'TimeoutError'], [{ timeout: 0.15 }, 'LimitError']]) {
+    for (const [options, kind] of [
+      [{ signal: AbortSignal.timeout(150) }, 'TimeoutError'],
+      [{ timeout: 0.15 }, 'LimitError'],
+    ]) {
       const begin = performance.now();
       await rejects(load(`${base}/large.wasm`, { weights: `${base}/down.weights`, ...options }), kind, /time/);
       if (performance.now() - begin > 350) throw new Error(`after ${performance.now() - begin} ms`);
@@ -208,23 +248,100 @@ function dice(seed) {
 
 // In the text of a manifest it becomes lists in lists, deeper than any recursion goes.
 const DEEP = 'as deep as can be';
-const textOf = (manifest) => new TextEncoder().encode(JSON.stringify(manifest).replaceAll(JSON.stringify(DEEP), '['.repeat(1e5) + ']'.repeat(1e5)));
+const textOf = (manifest) =>
+  new TextEncoder().encode(
+    JSON.stringify(manifest).replaceAll(JSON.stringify(DEEP), '['.repeat(1e5) + ']'.repeat(1e5)),
+  );
 const NASTY = [
-  null, true, false, 0, 1, -1, 2, 3, 0.5, 4, 65536, 65535, 2 ** 31, 2 ** 32, 2 ** 40, 2 ** 53 - 1, 2 ** 53, -(2 ** 31), 1e308, '', 'x', '__proto__', 'constructor', 'toString', 'f32', 's4', 'c64', 'token', 'f16', 'bf16',
-  'input', 'weight', 'state', 'output', 'sidecar', 'segment', 'exchange', 'infeed', 'custom_call', 'send', 'module', 'command', '\ud800', '\u0000', '*/', 'a'.repeat(1e5), [], {}, [null], [[]], [0, 0, 0], [1, 0], [2 ** 40, 0], [0, 2 ** 40],
-  Array(40).fill(1), Array(1000).fill({}), { length: 3 }, { __proto__: null }, { offset: 0, count: 2 ** 30 }, { replicas: 2 ** 16, partitions: 2 ** 16, least: 1, most: null, offset: 0, axis: 'replicas' },
+  null,
+  true,
+  false,
+  0,
+  1,
+  -1,
+  2,
+  3,
+  0.5,
+  4,
+  65536,
+  65535,
+  2 ** 31,
+  2 ** 32,
+  2 ** 40,
+  2 ** 53 - 1,
+  2 ** 53,
+  -(2 ** 31),
+  1e308,
+  '',
+  'x',
+  '__proto__',
+  'constructor',
+  'toString',
+  'f32',
+  's4',
+  'c64',
+  'token',
+  'f16',
+  'bf16',
+  'input',
+  'weight',
+  'state',
+  'output',
+  'sidecar',
+  'segment',
+  'exchange',
+  'infeed',
+  'custom_call',
+  'send',
+  'module',
+  'command',
+  '\ud800',
+  '\u0000',
+  '*/',
+  'a'.repeat(1e5),
+  [],
+  {},
+  [null],
+  [[]],
+  [0, 0, 0],
+  [1, 0],
+  [2 ** 40, 0],
+  [0, 2 ** 40],
+  Array(40).fill(1),
+  Array(1000).fill({}),
+  { length: 3 },
+  { __proto__: null },
+  { offset: 0, count: 2 ** 30 },
+  { replicas: 2 ** 16, partitions: 2 ** 16, least: 1, most: null, offset: 0, axis: 'replicas' },
 ];
 
 /** Fields that a manifest need not have, by what they may be. */
 const MORE = {
   sizes: [[], [null], [1024], [1024, null], [null, 65532], [65534, 2], 3],
-  shards: [null, {}, { dimensions: [4, 4], starts: [[0, 0], [2, 0]] }, { dimensions: [8], starts: [[0], [4]] }, { dimensions: [2 ** 40], starts: [] }],
+  shards: [
+    null,
+    {},
+    {
+      dimensions: [4, 4],
+      starts: [
+        [0, 0],
+        [2, 0],
+      ],
+    },
+    { dimensions: [8], starts: [[0], [4]] },
+    { dimensions: [2 ** 40], starts: [] },
+  ],
   tiles: [[], [[2, 2]], [['*']], [[0]], [[2 ** 40]], [[2 ** 31, 2 ** 31]]],
   padded_dimensions: [[], [9, 9], [2 ** 40, 2 ** 40]],
   tail_padding_alignment: [0, 7, 2 ** 53 - 1],
   element_size_in_bits: [0, 4, 3, 2 ** 40],
   physical_bytes: [0, 24, 32, 2 ** 40],
-  devices: [null, {}, { offset: 112, replicas: 2, partitions: 1, least: 1, most: null, axis: 'replicas' }, { offset: 0, replicas: null, partitions: null, least: 2 ** 16, most: 1, axis: 'x' }],
+  devices: [
+    null,
+    {},
+    { offset: 112, replicas: 2, partitions: 1, least: 1, most: null, axis: 'replicas' },
+    { offset: 0, replicas: null, partitions: null, least: 2 ** 16, most: 1, axis: 'x' },
+  ],
   stateful: [true, 3],
   undivided: ['why', 3, {}],
   kind: ['command', 'server', 3, {}],
@@ -250,7 +367,9 @@ function forge(manifest, { below, pick }) {
     const kind = below(12);
     if (kind > 8 && !Array.isArray(holder)) {
       const field = pick(Object.keys(MORE));
-      const leaves = [copy, copy.parameters, copy.results, copy.requests].flat().filter((one) => one && typeof one === 'object');
+      const leaves = [copy, copy.parameters, copy.results, copy.requests]
+        .flat()
+        .filter((one) => one && typeof one === 'object');
       pick(leaves)[field] = structuredClone(pick(MORE[field]));
     } else if (kind > 6) {
       const same = places.filter(([one, at]) => at === key && typeof one[at] === typeof value);
@@ -274,7 +393,10 @@ function apart(bytes, module) {
   const [content] = WebAssembly.Module.customSections(module, 'xla_wasm');
   const name = new TextEncoder().encode('xla_wasm');
   const head = [0, ...leb(1 + name.length + content.byteLength), name.length, ...name];
-  return { code: bytes.subarray(0, bytes.length - content.byteLength - head.length), manifest: JSON.parse(new TextDecoder().decode(content)) };
+  return {
+    code: bytes.subarray(0, bytes.length - content.byteLength - head.length),
+    manifest: JSON.parse(new TextDecoder().decode(content)),
+  };
 }
 
 /** @param {Uint8Array} code @param {Uint8Array} content */
@@ -289,9 +411,22 @@ function together(code, content) {
 }
 
 /** Something that a leaf takes, if it is not too large. */
-const sample = ({ dimensions, bytes }) => Object.assign(Array(Math.min(bytes, 1e4, dimensions.reduce((a, b) => a * b, 1))).fill(1), { shape: dimensions });
+const sample = ({ dimensions, bytes }) =>
+  Object.assign(
+    Array(
+      Math.min(
+        bytes,
+        1e4,
+        dimensions.reduce((a, b) => a * b, 1),
+      ),
+    ).fill(1),
+    { shape: dimensions },
+  );
 
-/** Artifacts that were changed at random; whatever is done with them ends soon, and with an error of the loader's own if it does not go well. */
+/**
+ * Artifacts that were changed at random; whatever is done with them ends soon, and with an error of the loader's own if
+ * it does not go well.
+ */
 export async function forgeries(api, base, { names, seed, count, mode, transport = 'auto' }) {
   const wrong = [];
   const outcomes = {};
@@ -302,10 +437,18 @@ export async function forgeries(api, base, { names, seed, count, mode, transport
     names.map(async (name) => {
       const bytes = new Uint8Array(await (await fetch(`${base}/${name}.wasm`)).arrayBuffer());
       const weights = await fetch(`${base}/${name}.weights`);
-      return { name, weights: weights.ok ? await weights.arrayBuffer() : undefined, ...apart(bytes, await WebAssembly.compile(bytes)) };
+      return {
+        name,
+        weights: weights.ok ? await weights.arrayBuffer() : undefined,
+        ...apart(bytes, await WebAssembly.compile(bytes)),
+      };
     }),
   );
-  const where = { here: { timeout: 1 }, worker: { worker: true, timeout: 1 }, devices: { devices: 2, transport, timeout: 1 } }[mode];
+  const where = {
+    here: { timeout: 1 },
+    worker: { worker: true, timeout: 1 },
+    devices: { devices: 2, transport, timeout: 1 },
+  }[mode];
   for (let i = 0; i < count && wrong.length < 20; i++) {
     const { name, code, manifest, weights } = pick(originals);
     const parts = { code, content: textOf(forge(manifest, random)) };
@@ -318,7 +461,12 @@ export async function forgeries(api, base, { names, seed, count, mode, transport
       if (kind > 3 && below(2)) parts.content = textOf(manifest);
       for (let n = 1 + below(3); n; n--) parts[part][8 + below(parts[part].length - 8)] = below(256);
     }
-    const options = { ...where, ...pick([{}, {}, { named: true }, { physical: true }, { memoryLimit: 2 ** 24 }]), weights: below(9) ? weights?.slice(0) : undefined, customCalls: { f: (x) => x } };
+    const options = {
+      ...where,
+      ...pick([{}, {}, { named: true }, { physical: true }, { memoryLimit: 2 ** 24 }]),
+      weights: below(9) ? weights?.slice(0) : undefined,
+      customCalls: { f: (x) => x },
+    };
     if (options.weights === undefined) delete options.weights;
     const once = async (stage, work) => {
       const begin = performance.now();
@@ -330,7 +478,8 @@ export async function forgeries(api, base, { names, seed, count, mode, transport
         const isOwn = error instanceof api.XlaWasmError && OWN.includes(error.name);
         outcomes[`${stage}: ${error.name}`] = (outcomes[`${stage}: ${error.name}`] ?? 0) + 1;
         if (!isOwn) wrong.push(`${what}, ${stage}: ${error.stack}`);
-        if (/undefined is not|Cannot read prop|is not a function/.test(error.message)) wrong.push(`${what}, ${stage}: ${error.message}`);
+        if (/undefined is not|Cannot read prop|is not a function/.test(error.message))
+          wrong.push(`${what}, ${stage}: ${error.message}`);
         return undefined;
       } finally {
         const passed = performance.now() - begin;
@@ -340,7 +489,9 @@ export async function forgeries(api, base, { names, seed, count, mode, transport
     const exe = await once('load', () => api.load(together(parts.code, parts.content), options));
     if (!exe) continue;
     outcomes.loaded = (outcomes.loaded ?? 0) + 1;
-    const given = exe.parameters.some(({ bytes }) => bytes > 1e6) ? [] : exe.parameters.filter(({ kind }) => kind === 'input').map(sample);
+    const given = exe.parameters.some(({ bytes }) => bytes > 1e6)
+      ? []
+      : exe.parameters.filter(({ kind }) => kind === 'input').map(sample);
     const group = mode === 'devices';
     for (const leaf of exe.parameters.filter(({ kind }) => kind !== 'input').slice(0, 3)) {
       await once('set', async () => exe.set(leaf.name, sample(leaf)));
@@ -350,7 +501,12 @@ export async function forgeries(api, base, { names, seed, count, mode, transport
     if (group) await once('runGlobal', async () => exe.runGlobal(given));
     else {
       await once('profile', async () => exe.profile(...given));
-      await once('runAsync', async () => exe.runAsync(...given, name === 'feeds' ? { infeed: [given, given], outfeed: () => {} } : { signal: new AbortController().signal }));
+      await once('runAsync', async () =>
+        exe.runAsync(
+          ...given,
+          name === 'feeds' ? { infeed: [given, given], outfeed: () => {} } : { signal: new AbortController().signal },
+        ),
+      );
     }
     exe.dispose();
   }
@@ -363,10 +519,42 @@ export async function headers(api, base) {
   const { wrong, test } = checks();
   const lost = unhandled();
   const tensor = { dtype: 'F32', shape: [1 << 18], data_offsets: [0, 1 << 20] };
-  const offsets = [null, 3, {}, [], [0], [-4, (1 << 20) - 4], ['0', '1048576'], [0, 1e300], [1e300, 2e300], [0.5, 2 ** 20 + 0.5], DEEP, [DEEP, DEEP], [2 ** 53, 2 ** 53 + 2 ** 20], [2 ** 50, 2 ** 50 + 2 ** 20]];
+  const offsets = [
+    null,
+    3,
+    {},
+    [],
+    [0],
+    [-4, (1 << 20) - 4],
+    ['0', '1048576'],
+    [0, 1e300],
+    [1e300, 2e300],
+    [0.5, 2 ** 20 + 0.5],
+    DEEP,
+    [DEEP, DEEP],
+    [2 ** 53, 2 ** 53 + 2 ** 20],
+    [2 ** 50, 2 ** 50 + 2 ** 20],
+  ];
   const shapes = [null, 3, {}, DEEP, [DEEP], [], [[1 << 18]], ['262144'], Array(1e5).fill(1), [1 << 18, 1]];
-  const lies = [null, 3, 'x', [], DEEP, { w: null }, { w: 3 }, { w: DEEP }, { w: [] }, { __metadata__: DEEP }, { w: { ...tensor, dtype: DEEP } }, { w: { ...tensor, dtype: 'F64' } }, { w: { ...tensor, dtype: '__proto__' } }];
-  lies.push(...offsets.map((data_offsets) => ({ w: { ...tensor, data_offsets } })), ...shapes.map((shape) => ({ w: { ...tensor, shape } })));
+  const lies = [
+    null,
+    3,
+    'x',
+    [],
+    DEEP,
+    { w: null },
+    { w: 3 },
+    { w: DEEP },
+    { w: [] },
+    { __metadata__: DEEP },
+    { w: { ...tensor, dtype: DEEP } },
+    { w: { ...tensor, dtype: 'F64' } },
+    { w: { ...tensor, dtype: '__proto__' } },
+  ];
+  lies.push(
+    ...offsets.map((data_offsets) => ({ w: { ...tensor, data_offsets } })),
+    ...shapes.map((shape) => ({ w: { ...tensor, shape } })),
+  );
   for (const lie of lies) {
     await test(JSON.stringify(lie).slice(0, 200), async () => {
       const text = textOf(lie);
@@ -374,8 +562,16 @@ export async function headers(api, base) {
       new DataView(bytes.buffer).setBigUint64(0, BigInt(text.length), true);
       bytes.set(text, 8);
       const begin = performance.now();
-      const error = await api.load(`${base}/named.wasm`, { weights: new Response(bytes, { headers: {} }), timeout: 2 }).then(() => new Error('it loaded'), (reason) => reason);
-      const safe = await api.load(`${base}/named.wasm`, { weights: bytes, timeout: 2 }).then(() => new Error('it loaded'), (reason) => reason);
+      const error = await api
+        .load(`${base}/named.wasm`, { weights: new Response(bytes, { headers: {} }), timeout: 2 })
+        .then(
+          () => new Error('it loaded'),
+          (reason) => reason,
+        );
+      const safe = await api.load(`${base}/named.wasm`, { weights: bytes, timeout: 2 }).then(
+        () => new Error('it loaded'),
+        (reason) => reason,
+      );
       for (const one of [error, safe]) if (!(one instanceof api.XlaWasmError)) throw one;
       if (performance.now() - begin > 1500) throw new Error('it took too long');
     });
@@ -385,7 +581,10 @@ export async function headers(api, base) {
       const bytes = new Uint8Array(64);
       new DataView(bytes.buffer).setBigUint64(0, length, true);
       bytes.set([123, 125], 8);
-      const error = await api.load(`${base}/named.wasm`, { weights: bytes, timeout: 2 }).then(() => new Error('it loaded'), (reason) => reason);
+      const error = await api.load(`${base}/named.wasm`, { weights: bytes, timeout: 2 }).then(
+        () => new Error('it loaded'),
+        (reason) => reason,
+      );
       if (!(error instanceof api.XlaWasmError)) throw error;
     });
   }

@@ -1,4 +1,5 @@
-// A worker that takes a chunk of a kernel as the threads of xla_wasm/assemble/threads.py do, and never computes it: see `stolen` in threads.mjs.
+// A worker that takes a chunk of a kernel as the threads of xla_wasm/assemble/threads.py do, and never computes it: see
+// `stolen` in threads.mjs.
 
 const node = globalThis.Worker ? undefined : process.getBuiltinModule('node:worker_threads');
 const port = node?.parentPort ?? globalThis;

@@ -1,4 +1,4 @@
-// Modules loaded with `untrusted: true`, in Node and in pages: tests/test_untrusted_js.py makes and serves them.
+// Modules loaded with `untrusted: true`, in Node and in pages: tests/web/test_untrusted_js.py makes and serves them.
 
 import { makeMailboxes } from '../../web/devices/shared_memory.js';
 import { limited } from '../../web/limits/untrusted.js';
@@ -17,9 +17,12 @@ export async function refused({ load }, base, cases) {
     if (WebAssembly.validate(bytes)) valid++;
     const sources = { address: () => address, bytes: () => bytes, response: () => fetch(address) };
     for (const from of chosen) {
-      await test(`${path} from ${from}`, () => rejects(load(sources[from](), { untrusted: true, ...options }), kind, new RegExp(message)));
+      await test(`${path} from ${from}`, () =>
+        rejects(load(sources[from](), { untrusted: true, ...options }), kind, new RegExp(message)));
     }
-    if (isDivided) await test(`${path} on devices`, () => rejects(load(address, { untrusted: true, devices: 2, ...options }), kind, new RegExp(message)));
+    if (isDivided)
+      await test(`${path} on devices`, () =>
+        rejects(load(address, { untrusted: true, devices: 2, ...options }), kind, new RegExp(message)));
   }
   for (let i = 0; i < 100 && workers.some((worker) => worker.isAlive()); i++) await halt(50);
   if (workers.some((worker) => worker.isAlive())) wrong.push('a worker is left');
@@ -48,7 +51,10 @@ export async function options({ load }, base) {
   await test('devices', async () => {
     for (const transport of ['shared', 'messages']) {
       const exe = await load(good, { untrusted, devices: 2, transport });
-      equal((await exe.runReplicated([[X], [X]])).map(([y]) => y[1]), [4, 4]);
+      equal(
+        (await exe.runReplicated([[X], [X]])).map(([y]) => y[1]),
+        [4, 4],
+      );
       exe.dispose();
     }
   });
@@ -67,11 +73,21 @@ export async function options({ load }, base) {
     'no memory': [good, { untrusted, memoryLimit: 0 }, /memoryLimit is in bytes, above 0; got 0/],
     'a memory of no number': [good, { untrusted, memoryLimit: '1e9' }, /memoryLimit is in bytes/],
     'no time': [good, { untrusted, timeout: 0 }, /timeout is in seconds, above 0/],
-    'a compiled module': [await WebAssembly.compile(bytes), { untrusted }, /takes the address or the bytes of a module/],
-    'a compiled module on devices': [await WebAssembly.compile(bytes), { untrusted, devices: 2 }, /takes the address or the bytes of a module/],
+    'a compiled module': [
+      await WebAssembly.compile(bytes),
+      { untrusted },
+      /takes the address or the bytes of a module/,
+    ],
+    'a compiled module on devices': [
+      await WebAssembly.compile(bytes),
+      { untrusted, devices: 2 },
+      /takes the address or the bytes of a module/,
+    ],
   };
-  for (const [name, [source, more, message]] of Object.entries(bad)) await test(name, () => rejects(load(source, more), 'ArgumentError', message));
-  await test('a limit that is no number', () => rejects(load(good, { memoryLimit: NaN }), 'LimitError', /the limit is NaN/));
+  for (const [name, [source, more, message]] of Object.entries(bad))
+    await test(name, () => rejects(load(source, more), 'ArgumentError', message));
+  await test('a limit that is no number', () =>
+    rejects(load(good, { memoryLimit: NaN }), 'LimitError', /the limit is NaN/));
   return wrong;
 }
 
@@ -94,12 +110,24 @@ export async function limits({ load }, base) {
   });
   await test('memory of all devices', async () => {
     await (await load(`${base}/good.wasm`, { devices: 2, memoryLimit: 131072 })).dispose();
-    await rejects(load(`${base}/good.wasm`, { devices: 2, memoryLimit: 131071 }), 'LimitError', /needs 131072 bytes of memory, the limit is 131071/);
-    await rejects(load(`${base}/good.wasm`, { untrusted, devices: 2, memoryLimit: 131071 }), 'LimitError', /needs 131072 bytes of memory/);
+    await rejects(
+      load(`${base}/good.wasm`, { devices: 2, memoryLimit: 131071 }),
+      'LimitError',
+      /needs 131072 bytes of memory, the limit is 131071/,
+    );
+    await rejects(
+      load(`${base}/good.wasm`, { untrusted, devices: 2, memoryLimit: 131071 }),
+      'LimitError',
+      /needs 131072 bytes of memory/,
+    );
   });
   await test('memory that devices share', async () => {
     const group = { untrusted, devices: 2, memoryLimit: 131072 };
-    await rejects(load(`${base}/good.wasm`, { ...group, transport: 'shared' }), 'LimitError', /no room for the memory that 2 devices share: .*the limit is 131072/);
+    await rejects(
+      load(`${base}/good.wasm`, { ...group, transport: 'shared' }),
+      'LimitError',
+      /no room for the memory that 2 devices share: .*the limit is 131072/,
+    );
     const exe = await load(`${base}/good.wasm`, group);
     equal(exe.transport, 'messages');
     exe.dispose();

@@ -1,4 +1,5 @@
-// Results into arrays of the caller, and views of the memory, on the modules that tests/test_views_js.py puts into $FIXTURES.
+// Results into arrays of the caller, and views of the memory, on the modules that tests/web/test_views_js.py puts into
+// $FIXTURES.
 
 import assert from 'node:assert/strict';
 import { test } from 'node:test';
@@ -43,8 +44,14 @@ test('arrays that do not fit', async () => {
   const exe = await load(file('two'));
   const good = () => [new Float32Array(6), new Uint8Array(6), new Float32Array(6)];
   refused(() => exe.run(A, B, { out: [] }), 'out is a list of 3 arrays, one for each result, not 0');
-  refused(() => exe.run(A, B, { out: good().with(0, new Float64Array(6)) }), /^out: result 'result.0' must be f32\[3,2\], a Float32Array of 6 elements; got a Float64Array of 6/);
-  refused(() => exe.run(A, B, { out: good().with(1, new Uint8Array(5)) }), /^out: result 'result.1' must be pred\[2,3\].*got a Uint8Array of 5/);
+  refused(
+    () => exe.run(A, B, { out: good().with(0, new Float64Array(6)) }),
+    /^out: result 'result.0' must be f32\[3,2\], a Float32Array of 6 elements; got a Float64Array of 6/,
+  );
+  refused(
+    () => exe.run(A, B, { out: good().with(1, new Uint8Array(5)) }),
+    /^out: result 'result.1' must be pred\[2,3\].*got a Uint8Array of 5/,
+  );
   refused(() => exe.run(A, B, { out: good().with(1, [0, 0, 0, 0, 0, 0]) }), /got null/);
   refused(() => exe.run(A, B, { out: 3 }), /out is a list/);
   const gone = good();
@@ -59,7 +66,10 @@ test('a run that fails leaves them', async () => {
   const out = [new Float32Array(6).fill(7)];
   assert.throws(() => exe.run(A, { out }), { name: 'RunError' });
   assert.deepEqual(out[0], new Float32Array(6).fill(7));
-  exe.run(A.map((x) => -x), { out });
+  exe.run(
+    A.map((x) => -x),
+    { out },
+  );
   assert.deepEqual(out[0], A);
 });
 
@@ -95,7 +105,13 @@ test('results into the places of others', async () => {
   const exe = await load(file('pass'));
   const [x, y] = [exe.input('x'), exe.input('y')];
   const [d, p] = [exe.output('result.0'), exe.output('result.1')];
-  for (const out of [[d, p], [y, new Float32Array(6)], [x, p], [new Float32Array(6), x], [d, x]]) {
+  for (const out of [
+    [d, p],
+    [y, new Float32Array(6)],
+    [x, p],
+    [new Float32Array(6), x],
+    [d, x],
+  ]) {
     x.set(A);
     y.set(B);
     exe.run(x, y, { out });
@@ -111,8 +127,14 @@ test('weights and states', async () => {
   x.set(A);
   for (const times of [1, 2]) {
     exe.run(x, { out: [m] });
-    assert.deepEqual(m, A.map((a, i) => a * B[i]));
-    assert.deepEqual(exe.get('h'), A.map((a, i) => a + times * a * B[i]));
+    assert.deepEqual(
+      m,
+      A.map((a, i) => a * B[i]),
+    );
+    assert.deepEqual(
+      exe.get('h'),
+      A.map((a, i) => a + times * a * B[i]),
+    );
   }
   exe.set('h', x);
   exe.set('w', m);
@@ -132,7 +154,16 @@ test('views end with the executable', async () => {
 });
 
 test('types', async () => {
-  for (const [type, kind] of Object.entries({ pred: 'Uint8', s4: 'Int8', u2: 'Uint8', bf16: 'Uint16', f8e4m3fn: 'Uint8', c64: 'Float32', s64: 'BigInt64', f64: 'Float64' })) {
+  for (const [type, kind] of Object.entries({
+    pred: 'Uint8',
+    s4: 'Int8',
+    u2: 'Uint8',
+    bf16: 'Uint16',
+    f8e4m3fn: 'Uint8',
+    c64: 'Float32',
+    s64: 'BigInt64',
+    f64: 'Float64',
+  })) {
     const exe = await load(file(`copy-${type}`));
     const [x, y] = [exe.input('x'), exe.output('result')];
     assert.equal(x.constructor.name, `${kind}Array`);
@@ -152,14 +183,26 @@ test('where there are none', async () => {
   refused(() => two.output('y'), "'m' has no result called 'y' (known: result.0, result.1, result.2)");
   const dynamic = await load(file('dynamic'));
   refused(() => dynamic.input('x'), "'x': a view goes with logical arrays of fixed sizes only");
-  refused(() => dynamic.run(A, { out: [new Float32Array(6)] }), "'result': out goes with logical arrays of fixed sizes only");
+  refused(
+    () => dynamic.run(A, { out: [new Float32Array(6)] }),
+    "'result': out goes with logical arrays of fixed sizes only",
+  );
   const physical = await load(file('sub'), { physical: true });
   refused(() => physical.input('x'), /a view goes with logical arrays/);
-  refused(() => physical.run(new Uint8Array(24), new Uint8Array(24), { out: [new Float32Array(6)] }), /out goes with logical arrays/);
+  refused(
+    () => physical.run(new Uint8Array(24), new Uint8Array(24), { out: [new Float32Array(6)] }),
+    /out goes with logical arrays/,
+  );
   const remote = await load(file('sub'), { worker: true });
-  assert.throws(() => remote.input('x'), { name: 'UnsupportedError', message: /runs in a worker: there is no view of 'x'/ });
+  assert.throws(() => remote.input('x'), {
+    name: 'UnsupportedError',
+    message: /runs in a worker: there is no view of 'x'/,
+  });
   assert.throws(() => remote.output('result'), { name: 'UnsupportedError', message: /no view of 'result'/ });
-  await assert.rejects(remote.run(A, B, { out: [new Float32Array(6)] }), { name: 'UnsupportedError', message: /there is no \{out\}/ });
+  await assert.rejects(remote.run(A, B, { out: [new Float32Array(6)] }), {
+    name: 'UnsupportedError',
+    message: /there is no \{out\}/,
+  });
   remote.dispose();
   const strange = await load(file('sub'), { untrusted: true });
   assert.throws(() => strange.output('result'), { name: 'UnsupportedError' });

@@ -1,5 +1,5 @@
-// Arrays with dynamic dimensions: callers pass and get the part that counts, the module has room for the bounds and the sizes beside it.
-// The loader imports it when a module has such arrays. Mirrors xla_wasm/host/dynamic.py.
+// Arrays with dynamic dimensions: callers pass and get the part that counts, the module has room for the bounds and the
+// sizes beside it. The loader imports it when a module has such arrays. Mirrors xla_wasm/host/dynamic.py.
 
 import { TYPES, accept, counted } from '../arrays.js';
 import { ArgumentError, ArtifactError } from '../errors.js';
@@ -9,7 +9,8 @@ import { Fields, fail, isSize, show } from '../manifest.js';
 /** @typedef {(number | null)[]} Sizes for each dimension where its actual size lies as s32, or null if it is static */
 
 /** @param {Leaf} leaf @param {Sizes} sizes */
-const describe = (leaf, sizes) => `${leaf.element_type}[${leaf.dimensions.map((size, d) => (sizes[d] === null ? size : `<=${size}`))}]`;
+const describe = (leaf, sizes) =>
+  `${leaf.element_type}[${leaf.dimensions.map((size, d) => (sizes[d] === null ? size : `<=${size}`))}]`;
 
 /**
  * How arrays with dynamic dimensions come and go; all others as they are.
@@ -23,7 +24,8 @@ export function dynamic(manifest, buffer) {
   const dynamics = new Map();
   for (const key of /** @type {const} */ (['parameters', 'results'])) {
     manifest[key].forEach((leaf, i) => {
-      if (Object.hasOwn(leaf.raw, 'sizes')) dynamics.set(leaf, readSizes(leaf, new Fields(leaf.raw, `${key}[${i}]`), buffer.byteLength));
+      if (Object.hasOwn(leaf.raw, 'sizes'))
+        dynamics.set(leaf, readSizes(leaf, new Fields(leaf.raw, `${key}[${i}]`), buffer.byteLength));
     });
   }
   return {
@@ -35,7 +37,9 @@ export function dynamic(manifest, buffer) {
       const bytes = shape.reduce((product, size) => product * size, type.array.BYTES_PER_ELEMENT * type.components);
       const given = accept({ ...leaf, dimensions: shape, bytes }, value, what);
       const room = new type.array(leaf.bytes / type.array.BYTES_PER_ELEMENT);
-      rows(leaf.dimensions, shape, type.components, (from, to, length) => room.set(given.subarray(to, to + length), from));
+      rows(leaf.dimensions, shape, type.components, (from, to, length) =>
+        room.set(given.subarray(to, to + length), from),
+      );
       sizes.forEach((address, d) => address !== null && memory.setInt32(address, shape[d], true));
       return room;
     },
@@ -46,7 +50,9 @@ export function dynamic(manifest, buffer) {
         const bound = leaf.dimensions[d];
         const size = address === null ? bound : memory.getInt32(address, true);
         if (size < 0 || size > bound) {
-          throw new ArtifactError(`the module states size ${size} of dimension ${d} of '${leaf.name}', which is ${describe(leaf, sizes)}`);
+          throw new ArtifactError(
+            `the module states size ${size} of dimension ${d} of '${leaf.name}', which is ${describe(leaf, sizes)}`,
+          );
         }
         return size;
       });
@@ -66,7 +72,9 @@ export function dynamic(manifest, buffer) {
  */
 function readSizes(leaf, item, memory) {
   const rank = leaf.dimensions.length;
-  const sizes = /** @type {Sizes} */ (item.list('sizes', (size) => size === null || (isSize(size) && size % 4 === 0 && size <= memory - 4)));
+  const sizes = /** @type {Sizes} */ (
+    item.list('sizes', (size) => size === null || (isSize(size) && size % 4 === 0 && size <= memory - 4))
+  );
   if (sizes.length !== rank || sizes.every((size) => size === null)) {
     fail(item.at('sizes'), `expected an address or null for each of ${counted(rank, 'dimension')}, got ${show(sizes)}`);
   }
@@ -75,8 +83,8 @@ function readSizes(leaf, item, memory) {
 }
 
 /**
- * The actual sizes of an argument: those that its `shape` states, those of nested arrays, or for a typed array of which one
- * dimension is dynamic, those that its length asks for.
+ * The actual sizes of an argument: those that its `shape` states, those of nested arrays, or for a typed array of which
+ * one dimension is dynamic, those that its length asks for.
  * @param {Leaf} leaf
  * @param {Sizes} sizes
  * @param {any} value
@@ -98,11 +106,24 @@ function shapeOf(leaf, sizes, value, what) {
     const others = bounds.reduce((product, size, d) => (d === free[0] ? product : product * size), components);
     shape = bounds.map((size, d) => (d !== free[0] ? size : others ? value?.length / others : 0));
   }
-  if (shape === undefined && (!ArrayBuffer.isView(value) || /** @type {any} */ (value).length === bounds.reduce((product, size) => product * size, components))) {
+  if (
+    shape === undefined &&
+    (!ArrayBuffer.isView(value) ||
+      /** @type {any} */ (value).length === bounds.reduce((product, size) => product * size, components))
+  ) {
     shape = bounds;
   }
-  if (!Array.isArray(shape) || shape.length !== bounds.length || !shape.every((size, d) => Number.isInteger(size) && size >= 0 && (free.includes(d) ? size <= bounds[d] : size === bounds[d]))) {
-    throw new ArgumentError(`${what} must be ${describe(leaf, sizes)}; got an array of shape [${shape ?? 'unknown'}]; give it its sizes as a property 'shape'`);
+  if (
+    !Array.isArray(shape) ||
+    shape.length !== bounds.length ||
+    !shape.every(
+      (size, d) => Number.isInteger(size) && size >= 0 && (free.includes(d) ? size <= bounds[d] : size === bounds[d]),
+    )
+  ) {
+    throw new ArgumentError(
+      `${what} must be ${describe(leaf, sizes)}; got an array of shape [${shape ?? 'unknown'}]; give it its sizes ` +
+        `as a property 'shape'`,
+    );
   }
   return shape;
 }

@@ -18,6 +18,8 @@ import { Fields, fail, isSize, show } from '../manifest.js';
  * @property {number} dynamic_shape_metadata_prefix_bytes
  * @property {number[]} padded_dimensions
  * @property {string} padding_element the bytes of the element that fills them, in hexadecimal; empty: zero
+ *
+ * @typedef {{ [K in keyof Layout]: Layout[K] extends number ? K : never }[keyof Layout]} NumberKey
  */
 
 /** @type {Layout} */
@@ -33,7 +35,8 @@ const PLAIN = {
 const MAX_RANK = 32;
 
 /**
- * How arrays come and go as physical bytes, for the leaves of a manifest; throws ArtifactError if it is wrong about a layout.
+ * How arrays come and go as physical bytes, for the leaves of a manifest; throws ArtifactError if it is wrong about a
+ * layout.
  * @param {Manifest} manifest
  * @returns {import('../executor.js').Converter}
  */
@@ -41,7 +44,10 @@ export function physical(manifest) {
   /** @type {Map<import('../manifest.js').Leaf, Leaf>} */
   const leaves = new Map();
   for (const leaf of [...manifest.parameters, ...manifest.results]) {
-    if (leaf.raw.sizes) throw new ArgumentError(`'${leaf.name}': arrays with dynamic dimensions have no physical form; load the module without 'physical'`);
+    if (leaf.raw.sizes)
+      throw new ArgumentError(
+        `'${leaf.name}': arrays with dynamic dimensions have no physical form; load the module without 'physical'`,
+      );
     leaves.set(leaf, withLayout(leaf));
   }
   const laid = (/** @type {import('../manifest.js').Leaf} */ leaf) => /** @type {Leaf} */ (leaves.get(leaf));
@@ -62,9 +68,11 @@ function withLayout(bare) {
   const item = new Fields(bare.raw, bare.name);
   const given = (/** @type {string} */ key) => Object.hasOwn(bare.raw, key);
   const isTile = (/** @type {any} */ tile) =>
-    Array.isArray(tile) && tile.length > 0 && tile.length <= MAX_RANK && tile.every((size) => size === '*' || (isSize(size) && size > 0));
-  const number = (/** @type {'element_size_in_bits' | 'tail_padding_alignment_in_elements' | 'dynamic_shape_metadata_prefix_bytes'} */ key, low = 0) =>
-    given(key) ? item.int(key, low) : PLAIN[key];
+    Array.isArray(tile) &&
+    tile.length > 0 &&
+    tile.length <= MAX_RANK &&
+    tile.every((size) => size === '*' || (isSize(size) && size > 0));
+  const number = (/** @type {NumberKey} */ key, low = 0) => (given(key) ? item.int(key, low) : PLAIN[key]);
   /** @type {Layout} */
   const layout = {
     tiles: given('tiles') ? item.list('tiles', isTile) : [],
@@ -78,7 +86,11 @@ function withLayout(bare) {
   const fault = layoutFault(leaf);
   if (fault) fail(item.at('minor_to_major'), fault);
   const size = item.int('physical_bytes', 0, 2 ** 32);
-  if (size !== physicalBytes(leaf)) fail(item.at('physical_bytes'), `${describe(leaf)} takes ${counted(physicalBytes(leaf), 'byte')} in its layout, not ${show(size)}`);
+  if (size !== physicalBytes(leaf))
+    fail(
+      item.at('physical_bytes'),
+      `${describe(leaf)} takes ${counted(physicalBytes(leaf), 'byte')} in its layout, not ${show(size)}`,
+    );
   return leaf;
 }
 
@@ -91,7 +103,8 @@ function bounds(leaf) {
 }
 
 /**
- * Each tile with what it is applied to: `before` the dimensions, of which it leaves `outer` alone and merges the others into `dims`.
+ * Each tile with what it is applied to: `before` the dimensions, of which it leaves `outer` alone and merges the others
+ * into `dims`.
  * @param {Leaf} leaf
  */
 function tilings(leaf) {
@@ -133,18 +146,34 @@ function physicalElements(leaf) {
 }
 
 /** The bytes that a leaf takes in its layout. @param {Leaf} leaf */
-const physicalBytes = (leaf) => leaf.layout.dynamic_shape_metadata_prefix_bytes + Math.ceil((physicalElements(leaf) * elementBits(leaf)) / 8);
+const physicalBytes = (leaf) =>
+  leaf.layout.dynamic_shape_metadata_prefix_bytes + Math.ceil((physicalElements(leaf) * elementBits(leaf)) / 8);
 
 /**
  * Why a leaf cannot lie as its layout says; empty if it can.
  * @param {Leaf} leaf
  */
 function layoutFault(leaf) {
-  const { tiles, element_size_in_bits: bits, padded_dimensions: padded, dynamic_shape_metadata_prefix_bytes: prefix, padding_element: fill } = leaf.layout;
+  const {
+    tiles,
+    element_size_in_bits: bits,
+    padded_dimensions: padded,
+    dynamic_shape_metadata_prefix_bytes: prefix,
+    padding_element: fill,
+  } = leaf.layout;
   if (tiles.some((tile) => tile.at(-1) === '*')) return 'the last dimension of a tile has none to be combined with';
-  if (bits && (bits < narrowBits(leaf) || (bits > 8 && bits % 8))) return `${counted(bits, 'bit')} ${bits === 1 ? 'does' : 'do'} not hold an element of ${leaf.element_type}`;
-  if (padded.length && (padded.length !== leaf.dimensions.length || padded.some((wide, d) => wide < leaf.dimensions[d]))) return `dimensions padded to ${padded}`;
-  if (prefix && prefix < 4 * leaf.dimensions.length) return `${counted(prefix, 'byte')} ${prefix === 1 ? 'does' : 'do'} not hold ${counted(leaf.dimensions.length, 'size')}`;
+  if (bits && (bits < narrowBits(leaf) || (bits > 8 && bits % 8)))
+    return `${counted(bits, 'bit')} ${bits === 1 ? 'does' : 'do'} not hold an element of ${leaf.element_type}`;
+  if (
+    padded.length &&
+    (padded.length !== leaf.dimensions.length || padded.some((wide, d) => wide < leaf.dimensions[d]))
+  )
+    return `dimensions padded to ${padded}`;
+  if (prefix && prefix < 4 * leaf.dimensions.length)
+    return (
+      `${counted(prefix, 'byte')} ${prefix === 1 ? 'does' : 'do'} not hold ` +
+      `${counted(leaf.dimensions.length, 'size')}`
+    );
   if (!/^[0-9a-f]*$/.test(fill) || ![0, 2 * elementBytes(leaf)].includes(fill.length)) return `padding with '${fill}'`;
   return '';
 }
@@ -189,11 +218,15 @@ function order(leaf) {
     const steps = padded.map((_, i) => product(padded.slice(i + 1)));
     const widths = dims.map((_, i) => product(dims.slice(i + 1)));
     const block = sums(dims.map((size, i) => range(padded[i], (k) => (k < size ? k * widths[i] : Infinity))));
-    const places = sums([...counts.map((count, i) => range(count, (k) => k * tile[i] * steps[i])), ...tile.map((size, i) => range(size, (k) => k * steps[i]))]);
+    const places = sums([
+      ...counts.map((count, i) => range(count, (k) => k * tile[i] * steps[i])),
+      ...tile.map((size, i) => range(size, (k) => k * steps[i])),
+    ]);
     const size = product(dims);
     const blocks = size ? elements.length / size : 0;
     const next = new Float64Array(blocks * places.length);
-    for (let b = 0, k = 0; b < blocks; b++) for (const place of places) next[k++] = block[place] === Infinity ? Infinity : elements[b * size + block[place]];
+    for (let b = 0, k = 0; b < blocks; b++)
+      for (const place of places) next[k++] = block[place] === Infinity ? Infinity : elements[b * size + block[place]];
     elements = next;
   }
   const all = new Float64Array(physicalElements(leaf)).fill(Infinity);
@@ -213,7 +246,9 @@ function pack(leaf, array) {
   const result = new Uint8Array(physicalBytes(leaf));
   const prefix = leaf.layout.dynamic_shape_metadata_prefix_bytes;
   if (prefix) leaf.dimensions.forEach((size, d) => new DataView(result.buffer).setInt32(4 * d, size, true));
-  const fill = Uint8Array.from({ length: width }, (_, i) => parseInt(leaf.layout.padding_element.slice(2 * i, 2 * i + 2) || '0', 16));
+  const fill = Uint8Array.from({ length: width }, (_, i) =>
+    parseInt(leaf.layout.padding_element.slice(2 * i, 2 * i + 2) || '0', 16),
+  );
   const mask = bits < 8 ? (1 << bits) - 1 : 255;
   order(leaf).forEach((element, place) => {
     const source = element === Infinity ? fill : from.subarray(element * width, (element + 1) * width);

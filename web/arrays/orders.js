@@ -1,4 +1,5 @@
-// Layouts that are not row-major: where the elements of arrays stand. The loader takes this in for modules that have such layouts.
+// Layouts that are not row-major: where the elements of arrays stand. The loader takes this in for modules that have
+// such layouts.
 
 import { TYPES } from '../arrays.js';
 

@@ -1,5 +1,6 @@
-// Arguments and results by their names and in structures: objects and lists of arrays. The loader takes this in for modules whose parameters
-// have names of several parts, or that say in which structure their arguments and results are. Mirrors xla_wasm/host/structures.py.
+// Arguments and results by their names and in structures: objects and lists of arrays. The loader takes this in for
+// modules whose parameters have names of several parts, or that say in which structure their arguments and results are.
+// Mirrors xla_wasm/host/structures.py.
 //
 // A name such as "params.dense.kernel" is a path: keys, indices and fields, joined by dots.
 
@@ -10,7 +11,10 @@ import { fail } from '../manifest.js';
 import { isPlain } from '../source.js';
 
 /** @typedef {import('../manifest.js').Leaf} Leaf */
-/** @typedef {null | number | any[]} Tree nothing, the number of a leaf, or a kind, for some kinds a list of keys, and the children */
+/**
+ * @typedef {null | number | any[]} Tree nothing, the number of a leaf, or a kind, for some kinds a list of keys, and
+ *   the children
+ */
 
 const KEYED = ['dict', 'object'];
 const KINDS = [...KEYED, 'list', 'tuple'];
@@ -23,15 +27,30 @@ const isObject = (value) => value !== null && typeof value === 'object' && !Arra
 /** Returns true for an object with members that is neither a list nor an array. @param {any} value */
 const isMapping = (value) => isObject(value) && !Array.isArray(value);
 
-/** Returns true for a value that can only be a structure: lists may be arrays of numbers, too. @param {any} value @returns {boolean} */
-const isStructure = (value) => isMapping(value) || (Array.isArray(value) && value.some((item) => item == null || ArrayBuffer.isView(item) || isStructure(item)));
-
-/** Returns true for a value without arrays: such values were fixed when the program was traced. @param {any} value @returns {boolean} */
-const isNothing = (value, depth = 0) =>
-  value == null || ['function', 'string'].includes(typeof value) || (isObject(value) && depth <= DEEPEST && [...(value instanceof Map ? value.values() : Object.values(value))].every((item) => isNothing(item, depth + 1)));
+/**
+ * Returns true for a value that can only be a structure: lists may be arrays of numbers, too.
+ * @param {any} value
+ * @returns {boolean}
+ */
+const isStructure = (value) =>
+  isMapping(value) ||
+  (Array.isArray(value) && value.some((item) => item == null || ArrayBuffer.isView(item) || isStructure(item)));
 
 /**
- * The members of what has all of them to show; of other objects only what is asked for is of interest, since they may have more.
+ * Returns true for a value without arrays: such values were fixed when the program was traced.
+ * @param {any} value
+ * @returns {boolean}
+ */
+const isNothing = (value, depth = 0) =>
+  value == null ||
+  ['function', 'string'].includes(typeof value) ||
+  (isObject(value) &&
+    depth <= DEEPEST &&
+    [...(value instanceof Map ? value.values() : Object.values(value))].every((item) => isNothing(item, depth + 1)));
+
+/**
+ * The members of what has all of them to show; of other objects only what is asked for is of interest, since they may
+ * have more.
  * @param {any} value
  * @returns {[any, any][] | undefined}
  */
@@ -41,7 +60,8 @@ function members(value) {
 }
 
 /** @param {any} value */
-const kindOf = (value) => (value == null ? String(value) : (typeof value === 'object' && value.constructor?.name) || typeof value);
+const kindOf = (value) =>
+  value == null ? String(value) : (typeof value === 'object' && value.constructor?.name) || typeof value;
 
 /** @param {string[]} names */
 const some = (names) => names.slice(0, MOST_NAMED).join(', ') + (names.length > MOST_NAMED ? ', ...' : '');
@@ -49,7 +69,11 @@ const some = (names) => names.slice(0, MOST_NAMED).join(', ') + (names.length > 
 /** @param {Leaf} leaf */
 const described = (leaf) => `'${leaf.name}' (${describe(leaf)})`;
 
-/** Returns the value that a leaf was given. Throws ArgumentError if it is a structure. @param {Leaf} leaf @param {any} value */
+/**
+ * Returns the value that a leaf was given. Throws ArgumentError if it is a structure.
+ * @param {Leaf} leaf
+ * @param {any} value
+ */
 function oneArray(leaf, value) {
   if (isStructure(value)) throw new ArgumentError(`${described(leaf)} must be one array, not a structure of several`);
   return value;
@@ -78,11 +102,13 @@ const leaves = (tree) => (Array.isArray(tree) ? parts(tree)[1].flatMap(leaves) :
 function fault(tree, depth) {
   if (tree === null || Number.isSafeInteger(tree)) return undefined;
   if (depth > DEEPEST) return `a tree is deeper than ${DEEPEST}`;
-  if (!Array.isArray(tree) || !KINDS.includes(tree[0])) return `expected a number, null, or a list that begins with one of ${KINDS.join(', ')}`;
+  if (!Array.isArray(tree) || !KINDS.includes(tree[0]))
+    return `expected a number, null, or a list that begins with one of ${KINDS.join(', ')}`;
   if (KEYED.includes(tree[0])) {
     const [kind, keys] = tree;
     const isKey = (/** @type {any} */ key) => typeof key === 'string' || (kind === 'dict' && Number.isSafeInteger(key));
-    if (!Array.isArray(keys) || keys.length !== tree.length - 2 || !keys.every(isKey)) return 'expected a key for each child';
+    if (!Array.isArray(keys) || keys.length !== tree.length - 2 || !keys.every(isKey))
+      return 'expected a key for each child';
     if (new Set(keys.map(String)).size !== keys.length) return 'two children have one key';
   }
   for (const child of parts(tree)[1]) {
@@ -99,11 +125,21 @@ function fault(tree, depth) {
 function check({ structure, parameters, results }) {
   if (!isPlain(structure)) fail('structure', 'expected an object');
   const { names, positional } = structure;
-  if (!Array.isArray(names) || !names.every((name) => typeof name === 'string') || new Set(names).size !== names.length) fail('structure.names', 'expected a list of names, each once');
-  if (!Number.isSafeInteger(positional) || positional < 0 || positional > names.length) fail('structure.positional', `expected an integer from 0 to ${names.length}`);
-  if (!Array.isArray(structure.arguments) || structure.arguments.length !== names.length) fail('structure.arguments', `expected a list of ${counted(names.length, 'tree')}`);
-  for (const [key, tree, { length }] of /** @type {const} */ ([['arguments', ['list', ...structure.arguments], parameters], ['results', structure.results, results]])) {
-    const why = fault(tree, 0) ?? (tree === undefined || String(leaves(tree)) !== String([...Array(length).keys()]) ? `its leaves are not the numbers from 0 to ${length - 1}` : '');
+  if (!Array.isArray(names) || !names.every((name) => typeof name === 'string') || new Set(names).size !== names.length)
+    fail('structure.names', 'expected a list of names, each once');
+  if (!Number.isSafeInteger(positional) || positional < 0 || positional > names.length)
+    fail('structure.positional', `expected an integer from 0 to ${names.length}`);
+  if (!Array.isArray(structure.arguments) || structure.arguments.length !== names.length)
+    fail('structure.arguments', `expected a list of ${counted(names.length, 'tree')}`);
+  for (const [key, tree, { length }] of /** @type {const} */ ([
+    ['arguments', ['list', ...structure.arguments], parameters],
+    ['results', structure.results, results],
+  ])) {
+    const why =
+      fault(tree, 0) ??
+      (tree === undefined || String(leaves(tree)) !== String([...Array(length).keys()])
+        ? `its leaves are not the numbers from 0 to ${length - 1}`
+        : '');
     if (why) fail(`structure.${key}`, why);
   }
 }
@@ -129,7 +165,9 @@ export class Structures {
       return;
     }
     check(manifest);
-    const named = /** @type {[string, Tree][]} */ (structure.names.map((/** @type {string} */ name, /** @type {number} */ i) => [name, structure.arguments[i]]));
+    const named = /** @type {[string, Tree][]} */ (
+      structure.names.map((/** @type {string} */ name, /** @type {number} */ i) => [name, structure.arguments[i]])
+    );
     this.#heads = named.filter(([, tree]) => this.#takes(tree)).map(([name]) => name);
     this.#arguments = new Map(named.filter(([, tree]) => this.#takes(tree) || !leaves(tree).length));
   }
@@ -143,12 +181,17 @@ export class Structures {
   isArgument(values, options, names = this.#heads) {
     const head = names[values.length - 1];
     if (head === undefined || this.#names.has(head)) return false;
-    const below = [...this.#names].filter((name) => name.startsWith(`${head}.`)).map((name) => name.slice(head.length + 1));
-    return Object.keys(values.at(-1)).some((key) => !options.includes(key) || below.some((name) => name === key || name.startsWith(`${key}.`)));
+    const below = [...this.#names]
+      .filter((name) => name.startsWith(`${head}.`))
+      .map((name) => name.slice(head.length + 1));
+    return Object.keys(values.at(-1)).some(
+      (key) => !options.includes(key) || below.some((name) => name === key || name.startsWith(`${key}.`)),
+    );
   }
 
   /**
-   * An array for each input, from arrays and structures by position, or from one object that has them by name. What is neither stays as it is.
+   * An array for each input, from arrays and structures by position, or from one object that has them by name. What is
+   * neither stays as it is.
    * @param {any[]} values
    * @returns {any[]}
    */
@@ -168,16 +211,24 @@ export class Structures {
     const { structure, name, results } = this.#manifest;
     if (structure == null) throw noStructure(name);
     const names = [...this.#arguments.keys()];
-    const options = takeOptions(values, !this.#inputs.length, { isArgument: (given, known) => this.isArgument(given, known, names) });
-    if (options.out || options.named) throw new ArgumentError(`call gives what the function returns, without {${options.out ? 'out' : 'named'}}: use run`);
-    const numbers = new Map(results.flatMap((leaf, i) => (leaf.kind === 'output' ? [i] : [])).map((i, place) => [i, place]));
+    const options = takeOptions(values, !this.#inputs.length, {
+      isArgument: (given, known) => this.isArgument(given, known, names),
+    });
+    if (options.out || options.named)
+      throw new ArgumentError(
+        `call gives what the function returns, without {${options.out ? 'out' : 'named'}}: use run`,
+      );
+    const numbers = new Map(
+      results.flatMap((leaf, i) => (leaf.kind === 'output' ? [i] : [])).map((i, place) => [i, place]),
+    );
     const build = (/** @type {any[]} */ arrays) => built(structure.results, numbers, arrays);
     const made = run(this.#arrays(values), { ...options, named: false });
     return typeof made.then === 'function' ? made.then(build) : build(made);
   }
 
   /**
-   * Of a structure of weights or states its arrays, one for each name below the name that is given; nothing if that is the name of one.
+   * Of a structure of weights or states its arrays, one for each name below the name that is given; nothing if that is
+   * the name of one.
    * @param {string} name
    * @param {any} value
    * @returns {Map<string, any> | undefined}
@@ -188,7 +239,8 @@ export class Structures {
     const found = new Map();
     this.#spread(name, value, new Set(below.map((leaf) => leaf.name)), found, false);
     const missing = below.find((leaf) => !found.has(leaf.name));
-    if (missing) throw new ArgumentError(`'${this.#manifest.name}': ${described(missing)} is missing in what '${name}' is set to`);
+    if (missing)
+      throw new ArgumentError(`'${this.#manifest.name}': ${described(missing)} is missing in what '${name}' is set to`);
     return found;
   }
 
@@ -201,7 +253,9 @@ export class Structures {
    */
   get(name, get) {
     const below = this.#below(name);
-    return below.length ? Object.fromEntries(below.map((leaf) => [leaf.name.slice(name.length + 1), get(leaf.name)])) : undefined;
+    return below.length
+      ? Object.fromEntries(below.map((leaf) => [leaf.name.slice(name.length + 1), get(leaf.name)]))
+      : undefined;
   }
 
   /** @param {string} name */
@@ -220,7 +274,11 @@ export class Structures {
       try {
         return this.#byPosition(values); // or the one argument that there is
       } catch (other) {
-        throw this.#manifest.parameters.some(({ name }) => (members(given) ?? []).some(([key]) => name === key || name.startsWith(`${key}.`))) ? error : other;
+        throw this.#manifest.parameters.some(({ name }) =>
+          (members(given) ?? []).some(([key]) => name === key || name.startsWith(`${key}.`)),
+        )
+          ? error
+          : other;
       }
     }
   }
@@ -228,7 +286,10 @@ export class Structures {
   /** @param {any[]} values */
   #byPosition(values) {
     const heads = this.#heads;
-    if (values.length > heads.length) throw new ArgumentError(`'${this.#manifest.name}' takes (${heads.join(', ')}), or an array for each input; got ${values.length}`);
+    if (values.length > heads.length)
+      throw new ArgumentError(
+        `'${this.#manifest.name}' takes (${heads.join(', ')}), or an array for each input; got ${values.length}`,
+      );
     return this.#byName(values.map((value, i) => [heads[i], value]));
   }
 
@@ -253,14 +314,19 @@ export class Structures {
   #spread(name, value, names, found, inputs, depth = 0) {
     if (value == null) return;
     if (names.has(name)) {
-      if (found.has(name) && !isNothing(value) && !isNothing(found.get(name))) throw new ArgumentError(`two of the arguments given are called '${name}': give arrays in their order, or use call`);
+      if (found.has(name) && !isNothing(value) && !isNothing(found.get(name)))
+        throw new ArgumentError(
+          `two of the arguments given are called '${name}': give arrays in their order, or use call`,
+        );
       // Of two paths with one name, the other leads to no array.
       if (!found.has(name) || isNothing(found.get(name))) found.set(name, value);
       return;
     }
     const children = this.#members(name, value, names);
-    if (children && depth > DEEPEST) throw new ArgumentError(`'${name.slice(0, 60)}...' is deeper than any structure may be: ${DEEPEST}`);
-    if (children) for (const [key, child] of children) this.#spread(`${name}.${key}`, child, names, found, inputs, depth + 1);
+    if (children && depth > DEEPEST)
+      throw new ArgumentError(`'${name.slice(0, 60)}...' is deeper than any structure may be: ${DEEPEST}`);
+    if (children)
+      for (const [key, child] of children) this.#spread(`${name}.${key}`, child, names, found, inputs, depth + 1);
     else if (!isNothing(value)) throw this.#unknown(name, value, inputs);
   }
 
@@ -274,7 +340,11 @@ export class Structures {
   #members(name, value, names) {
     if (!isObject(value)) return undefined;
     const prefix = name && `${name}.`;
-    const asked = () => [...new Set([...names].filter((full) => full.startsWith(prefix)).map((full) => full.slice(prefix.length).split('.', 1)[0]))];
+    const asked = () => [
+      ...new Set(
+        [...names].filter((full) => full.startsWith(prefix)).map((full) => full.slice(prefix.length).split('.', 1)[0]),
+      ),
+    ];
     const own = members(value);
     if (own) return own;
     const there = asked().filter((key) => key in value);
@@ -291,11 +361,21 @@ export class Structures {
     const { name: module, parameters } = this.#manifest;
     const wanted = parameters.filter((leaf) => (leaf.kind === 'input') === inputs).map((leaf) => leaf.name);
     const other = parameters.find((leaf) => leaf.name === name);
-    if (other?.kind === 'input') return new ArgumentError(`'${name}' is an input of '${module}', and no weight or state: give it to run`);
-    if (other) return new ArgumentError(`'${name}' is a ${other.kind} of '${module}', which stays in the module: exe.set('${name}', ...) sets it`);
+    if (other?.kind === 'input')
+      return new ArgumentError(`'${name}' is an input of '${module}', and no weight or state: give it to run`);
+    if (other)
+      return new ArgumentError(
+        `'${name}' is a ${other.kind} of '${module}', which stays in the module: exe.set('${name}', ...) sets it`,
+      );
     const below = wanted.filter((full) => full.startsWith(`${name}.`));
-    if (below.length) return new ArgumentError(`'${name}' stands for ${some(below)}: give an object or a list of them, not ${kindOf(value)}`);
-    return new ArgumentError(`'${module}' has no ${inputs ? 'argument' : 'weight or state'} called '${name}' (known: ${some(wanted) || 'it has none'})`);
+    if (below.length)
+      return new ArgumentError(
+        `'${name}' stands for ${some(below)}: give an object or a list of them, not ${kindOf(value)}`,
+      );
+    return new ArgumentError(
+      `'${module}' has no ${inputs ? 'argument' : 'weight or state'} called '${name}' (known: ` +
+        `${some(wanted) || 'it has none'})`,
+    );
   }
 
   /** @param {Tree} tree @returns {boolean} */
@@ -314,7 +394,8 @@ export class Structures {
     const take = (/** @type {Map<string, any>} */ given) => {
       /** @type {Map<number, any>} */
       const found = new Map();
-      for (const name of given.keys()) if (!this.#arguments.has(name)) throw new ArgumentError(`${shown}: there is no '${name}'`);
+      for (const name of given.keys())
+        if (!this.#arguments.has(name)) throw new ArgumentError(`${shown}: there is no '${name}'`);
       for (const [name, tree] of this.#arguments) {
         if (given.get(name) !== undefined) this.#take(tree, given.get(name), name, found);
         else if (this.#takes(tree)) throw new ArgumentError(`${shown}: '${name}' is missing`);
@@ -351,7 +432,11 @@ export class Structures {
       const leaf = this.#manifest.parameters[tree];
       if (leaf.kind === 'input') {
         found.set(tree, oneArray(leaf, value));
-      } else if (value != null) throw new ArgumentError(`${described(leaf)} is a ${leaf.kind}, which stays in the module: exe.set('${leaf.name}', ...) sets it; give null here`);
+      } else if (value != null)
+        throw new ArgumentError(
+          `${described(leaf)} is a ${leaf.kind}, which stays in the module: exe.set('${leaf.name}', ...) sets it; ` +
+            `give null here`,
+        );
       return;
     }
     const [keys, children] = parts(tree);
@@ -360,7 +445,9 @@ export class Structures {
       const path = `${name}.${keys[i]}`;
       if (own[i] !== undefined) this.#take(child, own[i], path, found);
       else if (this.#takes(child)) {
-        const wanted = leaves(child).slice(0, 4).map((number) => described(this.#manifest.parameters[number]));
+        const wanted = leaves(child)
+          .slice(0, 4)
+          .map((number) => described(this.#manifest.parameters[number]));
         throw new ArgumentError(`'${path}' is missing: ${wanted.join(', ')}`);
       }
     });
@@ -388,9 +475,14 @@ export class Structures {
       return known.map((key) => given.get(key));
     }
     if (kind === 'dict' || !Array.isArray(value)) {
-      throw new ArgumentError(`'${name}' must be ${keyed ? `an object of ${some(keys.map(String)) || 'nothing'}` : `a list of ${keys.length}`}, not ${kindOf(value)}`);
+      throw new ArgumentError(
+        `'${name}' must be ` +
+          `${keyed ? `an object of ${some(keys.map(String)) || 'nothing'}` : `a list of ${keys.length}`}, not ` +
+          `${kindOf(value)}`,
+      );
     }
-    if (value.length !== keys.length) throw new ArgumentError(`'${name}' must be a list of ${keys.length}, got ${value.length}`);
+    if (value.length !== keys.length)
+      throw new ArgumentError(`'${name}' must be a list of ${keys.length}, got ${value.length}`);
     return value;
   }
 }

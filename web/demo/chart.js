@@ -3,7 +3,8 @@
 import { element } from './svg.js';
 
 const MARGIN = { left: 44, right: 8, top: 10, bottom: 24 };
-const STRIDES = [0.5, ...[1, 10, 100, 1000, 10_000].flatMap((unit) => [unit, 2 * unit, 5 * unit])]; // from one number to the next along the horizontal axis
+// From one number to the next along the horizontal axis.
+const STRIDES = [0.5, ...[1, 10, 100, 1000, 10_000].flatMap((unit) => [unit, 2 * unit, 5 * unit])];
 
 /** @typedef {[number, number][]} Points what is measured along the horizontal axis, and the value there, in order */
 /** @typedef {{name: string, points: Points}} Series its name is a class */
@@ -20,7 +21,13 @@ const STRIDES = [0.5, ...[1, 10, 100, 1000, 10_000].flatMap((unit) => [unit, 2 *
  */
 
 /** What charts of losses have in common. */
-export const LOSSES = { low: 0.1, high: 3, ticks: [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3], format: String, log: true };
+export const LOSSES = {
+  low: 0.1,
+  high: 3,
+  ticks: [0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1, 3],
+  format: String,
+  log: true,
+};
 
 export class Chart {
   /** @type {Series[]} */
@@ -85,7 +92,10 @@ export class Chart {
     const x = (at) => MARGIN.left + (at / end) * (right - MARGIN.left);
     /** @param {number} value */
     const y = (value) => bottom - ((scale(value) - scale(low)) / (scale(high) - scale(low))) * (bottom - MARGIN.top);
-    /** The range is that of smooth lines; raw points beyond it lie on its edge. @type {(name: string, points: Points) => SVGElement} */
+    /**
+     * The range is that of smooth lines; raw points beyond it lie on its edge.
+     * @type {(name: string, points: Points) => SVGElement}
+     */
     const line = (name, points) => {
       const places = points.map(([at, value]) => [x(at), Math.min(bottom, Math.max(MARGIN.top, y(value)))]);
       const path = thinned(places, width).map((place) => place.map((c) => c.toFixed(1)).join());

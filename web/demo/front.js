@@ -1,4 +1,5 @@
-// The front page: its numbers are those of the digits model, which it loads and runs on one held-out image after another.
+// The front page: its numbers are those of the digits model, which it loads and runs on one held-out image after
+// another.
 
 import { load } from '../xla_wasm.js';
 import { drawImage } from './digits/paint.js';

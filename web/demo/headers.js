@@ -1,5 +1,6 @@
-// A service worker for hosts that cannot be told to send headers: it adds those of cross-origin isolation, which threads and exact timers
-// need, to every answer of this site. isolation.js registers it and reloads the page once; a server that sends them never gets here.
+// A service worker for hosts that cannot be told to send headers: it adds those of cross-origin isolation, which
+// threads and exact timers need, to every answer of this site. isolation.js registers it and reloads the page once; a
+// server that sends them never gets here.
 
 const scope = /** @type {any} */ (self);
 

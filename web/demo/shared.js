@@ -61,7 +61,10 @@ export const percent = (share) => (share > 0.9995 ? '100 %' : share < 0.0005 ? '
  * @param {string} name without what comes after the dot
  * @param {string | URL} base
  */
-export const builds = (name, base) => ({ simd128: new URL(`${name}.wasm`, base), 'relaxed-simd': new URL(`${name}.relaxed.wasm`, base) });
+export const builds = (name, base) => ({
+  simd128: new URL(`${name}.wasm`, base),
+  'relaxed-simd': new URL(`${name}.relaxed.wasm`, base),
+});
 
 /**
  * The bytes of the build that was fetched, if the browser tells.
@@ -70,11 +73,14 @@ export const builds = (name, base) => ({ simd128: new URL(`${name}.wasm`, base),
  */
 export function fetchedBytes(name) {
   const files = /** @type {PerformanceResourceTiming[]} */ (performance.getEntriesByType('resource'));
-  return files.find((file) => new RegExp(`/${name}(\\.relaxed)?\\.wasm$`).test(file.name))?.decodedBodySize || undefined;
+  return (
+    files.find((file) => new RegExp(`/${name}(\\.relaxed)?\\.wasm$`).test(file.name))?.decodedBodySize || undefined
+  );
 }
 
 /**
- * Microseconds of a run: the least of some rounds, since a page is never alone and its first runs are in code that is not optimised yet.
+ * Microseconds of a run: the least of some rounds, since a page is never alone and its first runs are in code that is
+ * not optimised yet.
  * @param {() => void} run
  * @param {number} rounds
  * @param {number} runs of each round, long enough for the clock

@@ -1,5 +1,6 @@
-// Exchanges between devices, as a module asks for them: which of its memory goes to which device, and what comes from which. Blocks that a
-// device sends to itself are copied here; the others go by shared_memory.js or message_ports.js. Mirrors xla_wasm/host/exchange.py.
+// Exchanges between devices, as a module asks for them: which of its memory goes to which device, and what comes from
+// which. Blocks that a device sends to itself are copied here; the others go by shared_memory.js or message_ports.js.
+// Mirrors xla_wasm/host/exchange.py.
 
 import { counted } from '../arrays.js';
 import { ArgumentError, ArtifactError, ExchangeError } from '../errors.js';
@@ -10,8 +11,9 @@ import { ALONE, MAX_DEVICES, fits, readDevices, wanted } from './grid.js';
 /** @typedef {import('./grid.js').Grid} Grid */
 
 /**
- * A request to send blocks of memory to other devices and to receive some from them. Block j of every entry of `sends` goes to the device
- * that number j of `to` says; row i of every entry of `receives` is what the device sent that number i of `from` says. -1 stands for none.
+ * A request to send blocks of memory to other devices and to receive some from them. Block j of every entry of `sends`
+ * goes to the device that number j of `to` says; row i of every entry of `receives` is what the device sent that number
+ * i of `from` says. -1 stands for none.
  * @typedef {object} Exchange
  * @property {string} name
  * @property {string} opcode
@@ -19,13 +21,14 @@ import { ALONE, MAX_DEVICES, fits, readDevices, wanted } from './grid.js';
  * @property {boolean} buffered whether it is over before anyone has received what was sent
  * @property {{offset: number, count: number}} to where the numbers lie, s32
  * @property {{offset: number, count: number}} from
- * @property {{offset: number, bytes: number, stride: number}[]} sends the bytes of a block, and from one to the next: 0 where all get the same
+ * @property {{offset: number, bytes: number, stride: number}[]} sends the bytes of a block, and from one to the next: 0
+ *   where all get the same
  * @property {{offset: number, bytes: number}[]} receives the bytes of a row
  */
 
 /**
- * How blocks get from one device to another. Its `exchange` returns, or fulfils its promise, when all rows are there and the blocks may be
- * overwritten.
+ * How blocks get from one device to another. Its `exchange` returns, or fulfils its promise, when all rows are there
+ * and the blocks may be overwritten.
  * @typedef {object} Transport
  * @property {(port: Port) => void | Promise<void>} exchange
  * @property {(run: number) => void} begin
@@ -63,7 +66,8 @@ function readExchange(item, memory) {
   const sends = item.objects('sends', (send) => {
     const bytes = send.int('bytes', 0, memory);
     const stride = send.int('stride');
-    if (stride && stride !== bytes) fail(send.at('stride'), `expected 0 or ${bytes}, the bytes of a block, got ${stride}`);
+    if (stride && stride !== bytes)
+      fail(send.at('stride'), `expected 0 or ${bytes}, the bytes of a block, got ${stride}`);
     return { offset: send.address('offset', stride ? bytes * to.count : bytes, memory, 1), bytes, stride };
   });
   const receives = item.objects('receives', (receive) => {
@@ -72,7 +76,16 @@ function readExchange(item, memory) {
   });
   const buffered = item.get('buffered');
   if (typeof buffered !== 'boolean') fail(item.at('buffered'), 'expected true or false');
-  return { name: item.text('name'), opcode: item.text('opcode'), channel: item.int('channel', 0, MAX_CHANNEL), buffered, to, from, sends, receives };
+  return {
+    name: item.text('name'),
+    opcode: item.text('opcode'),
+    channel: item.int('channel', 0, MAX_CHANNEL),
+    buffered,
+    to,
+    from,
+    sends,
+    receives,
+  };
 }
 
 /**
@@ -80,7 +93,9 @@ function readExchange(item, memory) {
  * @param {Manifest} manifest
  */
 export function exchanges(manifest) {
-  return manifest.requests.flatMap((raw, i) => (raw?.kind === 'exchange' ? readExchange(new Fields(raw, `requests[${i}]`), manifest.memoryBytes) : []));
+  return manifest.requests.flatMap((raw, i) =>
+    raw?.kind === 'exchange' ? readExchange(new Fields(raw, `requests[${i}]`), manifest.memoryBytes) : [],
+  );
 }
 
 /** An exchange in the memory of an instance. */
@@ -129,7 +144,8 @@ export class Port {
   write(i, data) {
     if (data.length !== this.room) throw this.misfit(data.length);
     let at = 0;
-    for (const { offset, bytes } of this.exchange.receives) this.memory.set(data.subarray(at, (at += bytes)), offset + i * bytes);
+    for (const { offset, bytes } of this.exchange.receives)
+      this.memory.set(data.subarray(at, (at += bytes)), offset + i * bytes);
   }
 
   /** @param {number} bytes what a device sent */
@@ -144,7 +160,8 @@ export class Port {
 }
 
 /**
- * The error of a device that has waited for others in vain, or that others have told to stop; the page knows what those do.
+ * The error of a device that has waited for others in vain, or that others have told to stop; the page knows what those
+ * do.
  * @param {string} message
  * @param {Wait} wait
  */
@@ -199,7 +216,9 @@ export class Device {
   /** @param {Port} port */
   #serve(port) {
     for (const ids of [port.to, port.from]) {
-      for (const id of ids) if (id < -1 || id >= this.grid.count) throw new ArtifactError(`${port} names device ${id}, and there are ${this.grid.count}`);
+      for (const id of ids)
+        if (id < -1 || id >= this.grid.count)
+          throw new ArtifactError(`${port} names device ${id}, and there are ${this.grid.count}`);
     }
     this.#serveSelf(port);
     return this.transport?.exchange(port);
@@ -211,7 +230,13 @@ export class Device {
     if (sent < 0 && received < 0) return;
     const { channel, sends, receives } = port.exchange;
     const early = this.#own.get(channel) ?? [];
-    if (sent >= 0 && received >= 0 && !early.length && sends.length === receives.length && sends.every(({ bytes }, i) => bytes === receives[i].bytes)) {
+    if (
+      sent >= 0 &&
+      received >= 0 &&
+      !early.length &&
+      sends.length === receives.length &&
+      sends.every(({ bytes }, i) => bytes === receives[i].bytes)
+    ) {
       sends.forEach(({ offset, bytes, stride }, i) => {
         const start = offset + sent * stride;
         port.memory.copyWithin(receives[i].offset + received * bytes, start, start + bytes);
@@ -232,7 +257,10 @@ export class Device {
    */
   overdue(port, seconds, others) {
     const whom = others.map((other) => `device ${other}`).join(', ');
-    return waited(`${this.grid.name(this.id)} waited ${Number(seconds.toPrecision(2))} s in ${port} for ${whom || 'nobody'}`, { where: String(port), others, ended: false });
+    return waited(
+      `${this.grid.name(this.id)} waited ${Number(seconds.toPrecision(2))} s in ${port} for ${whom || 'nobody'}`,
+      { where: String(port), others, ended: false },
+    );
   }
 
   /**
@@ -263,7 +291,10 @@ export function present(manifest, device) {
     check() {
       if (device) return;
       if (!fits(devices, ALONE)) {
-        throw new ArgumentError(`'${name}' runs on ${wanted(devices)}: load(source, {devices: ...}), then call runReplicated with a list of arguments for each of them, or runGlobal with whole arrays`);
+        throw new ArgumentError(
+          `'${name}' runs on ${wanted(devices)}: load(source, {devices: ...}), then call runReplicated with a list ` +
+            `of arguments for each of them, or runGlobal with whole arrays`,
+        );
       }
       self.begin(0);
     },

@@ -10,7 +10,8 @@ import { Fields } from '../manifest.js';
 /**
  * The devices that a program runs on; null for a number that the host chooses.
  * @typedef {object} Devices
- * @property {number} offset where the host says which device this is: u32 replica, partition, number of replicas, number of partitions
+ * @property {number} offset where the host says which device this is: u32 replica, partition, number of replicas,
+ *   number of partitions
  * @property {number | null} replicas
  * @property {number | null} partitions
  * @property {number} least
@@ -20,7 +21,9 @@ import { Fields } from '../manifest.js';
 
 export const MAX_DEVICES = 1 << 16;
 
-/** Replicas times partitions: device `replica * partitions + partition` is partition `partition` of replica `replica`. */
+/**
+ * Replicas times partitions: device `replica * partitions + partition` is partition `partition` of replica `replica`.
+ */
 export class Grid {
   /**
    * @param {number} replicas
@@ -33,7 +36,8 @@ export class Grid {
   }
 
   /**
-   * Returns the four numbers that a module gets: its replica, its partition, and the numbers of replicas and partitions.
+   * Returns the four numbers that a module gets: its replica, its partition, and the numbers of replicas and
+   * partitions.
    * @param {number} device
    */
   ids(device) {
@@ -76,7 +80,10 @@ export function readDevices({ devices, memoryBytes }) {
  * @param {Manifest} manifest
  * @returns {number | undefined}
  */
-const sharded = ({ parameters, results }) => [...parameters, ...results].map(({ raw }) => raw.shards?.starts?.length).find(Number.isInteger);
+const sharded = ({ parameters, results }) =>
+  [...parameters, ...results].map(({ raw }) => raw.shards?.starts?.length).find(Number.isInteger);
+
+const CHOOSE = ': choose such a number of devices';
 
 /**
  * The grid that a caller asks for; ArgumentError where it does not fit what the program says.
@@ -87,12 +94,30 @@ const sharded = ({ parameters, results }) => [...parameters, ...results].map(({ 
 export function makeGrid(manifest, asked) {
   const devices = readDevices(manifest);
   const isCount = (/** @type {any} */ n) => Number.isInteger(n) && n >= 1 && n <= MAX_DEVICES;
-  const { replicas: r, partitions: p, ...rest } = /** @type {any} */ (typeof asked === 'object' && asked !== null ? asked : {});
-  if (typeof asked === 'number' ? !isCount(asked) : (r === undefined && p === undefined) || Object.keys(rest).length || [r, p].some((n) => n !== undefined && !isCount(n))) {
-    throw new ArgumentError(`devices is how many there are, or {replicas, partitions}, all of 1 or more; got ${JSON.stringify(asked)}`);
+  const {
+    replicas: r,
+    partitions: p,
+    ...rest
+  } = /** @type {any} */ (typeof asked === 'object' && asked !== null ? asked : {});
+  if (
+    typeof asked === 'number'
+      ? !isCount(asked)
+      : (r === undefined && p === undefined) ||
+        Object.keys(rest).length ||
+        [r, p].some((n) => n !== undefined && !isCount(n))
+  ) {
+    throw new ArgumentError(
+      `devices is how many there are, or {replicas, partitions}, all of 1 or more; got ${JSON.stringify(asked)}`,
+    );
   }
-  for (const [what, number, fixed] of /** @type {const} */ ([['replicas', r, devices?.replicas], ['partitions', p, devices?.partitions]])) {
-    if (number !== undefined && fixed && number !== fixed) throw new ArgumentError(`'${manifest.name}' is compiled for ${counted(fixed, what.slice(0, -1))}, got ${number}`);
+  for (const [what, number, fixed] of /** @type {const} */ ([
+    ['replicas', r, devices?.replicas],
+    ['partitions', p, devices?.partitions],
+  ])) {
+    if (number !== undefined && fixed && number !== fixed)
+      throw new ArgumentError(
+        `'${manifest.name}' is compiled for ${counted(fixed, what.slice(0, -1))}, got ${number}: leave it out`,
+      );
   }
   let replicas = r ?? devices?.replicas;
   let partitions = p ?? devices?.partitions;
@@ -103,12 +128,17 @@ export function makeGrid(manifest, asked) {
   }
   const grid = new Grid(replicas ?? 1, partitions ?? 1);
   const count = typeof asked === 'number' ? asked : grid.count;
-  if (manifest.undivided && count > 1) throw new UnsupportedError(`'${manifest.name}' runs on one device: ${manifest.undivided}`);
+  if (manifest.undivided && count > 1)
+    throw new UnsupportedError(`'${manifest.name}' runs on one device: ${manifest.undivided}`);
   const parts = sharded(manifest);
-  if (parts && parts !== count) throw new ArgumentError(`'${manifest.name}' runs on ${counted(parts, 'device')}, got ${count}`);
+  if (parts && parts !== count)
+    throw new ArgumentError(`'${manifest.name}' runs on ${counted(parts, 'device')}, got ${count}${CHOOSE}`);
   if (count !== grid.count || !fits(devices, grid)) {
-    const both = count === grid.count && grid.replicas > 1 && grid.partitions > 1 ? ` = ${grid.replicas} x ${grid.partitions} (replicas x partitions)` : '';
-    throw new ArgumentError(`'${manifest.name}' runs on ${wanted(devices)}, got ${count}${both}`);
+    const both =
+      count === grid.count && grid.replicas > 1 && grid.partitions > 1
+        ? ` = ${grid.replicas} x ${grid.partitions} (replicas x partitions)`
+        : '';
+    throw new ArgumentError(`'${manifest.name}' runs on ${wanted(devices)}, got ${count}${both}${CHOOSE}`);
   }
   return grid;
 }
@@ -119,7 +149,13 @@ export function makeGrid(manifest, asked) {
  * @param {Grid} grid
  */
 export function fits(devices, { replicas, partitions, count }) {
-  return !devices || ([null, replicas].includes(devices.replicas) && [null, partitions].includes(devices.partitions) && devices.least <= count && count <= (devices.most ?? count));
+  return (
+    !devices ||
+    ([null, replicas].includes(devices.replicas) &&
+      [null, partitions].includes(devices.partitions) &&
+      devices.least <= count &&
+      count <= (devices.most ?? count))
+  );
 }
 
 /**
@@ -129,8 +165,17 @@ export function fits(devices, { replicas, partitions, count }) {
 export function wanted(devices) {
   if (!devices) return 'any number of devices';
   const { replicas, partitions, least, most } = devices;
-  if (replicas && partitions) return `${counted(replicas * partitions, 'device')} (${counted(replicas, 'replica')} x ${counted(partitions, 'partition')})`;
+  if (replicas && partitions)
+    return (
+      `${counted(replicas * partitions, 'device')} (${counted(replicas, 'replica')} x ` +
+      `${counted(partitions, 'partition')})`
+    );
   const known = replicas ?? partitions ?? 1;
-  const text = least === most ? counted(least, 'device') : most === null ? `${least} or more devices` : `${least} to ${most} devices`;
+  const text =
+    least === most
+      ? counted(least, 'device')
+      : most === null
+        ? `${least} or more devices`
+        : `${least} to ${most} devices`;
   return known > 1 ? `${text}, a multiple of ${known} ${replicas ? 'replicas' : 'partitions'}` : text;
 }

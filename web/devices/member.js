@@ -43,7 +43,8 @@ export async function join({ id, replicas, partitions, timeout, source, reports,
  */
 export function connect(device, { mailboxes, ports }) {
   if (mailboxes) device.transport = new SharedMemoryTransport(device, mailboxes);
-  else if (device.transport instanceof MessageTransport) device.transport = new MessageTransport(device, { ...device.transport.ports, ...ports });
+  else if (device.transport instanceof MessageTransport)
+    device.transport = new MessageTransport(device, { ...device.transport.ports, ...ports });
   else device.transport = new MessageTransport(device, ports);
   device.blocks = !!mailboxes;
 }

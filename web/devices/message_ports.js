@@ -1,4 +1,5 @@
-// Exchanges by messages, for workers of a page that has no shared memory: one message for each receiver, its bytes handed over.
+// Exchanges by messages, for workers of a page that has no shared memory: one message for each receiver, its bytes
+// handed over.
 
 /** @typedef {import('./exchange.js').Device} Device */
 /** @typedef {import('./exchange.js').Port} Port */
@@ -41,7 +42,8 @@ export class MessageTransport {
   /** @param {number} run */
   begin(run) {
     this.#run = run;
-    for (const inbox of this.#inboxes.values()) inbox.splice(0, inbox.length, ...inbox.filter((message) => message.run >= run));
+    for (const inbox of this.#inboxes.values())
+      inbox.splice(0, inbox.length, ...inbox.filter((message) => message.run >= run));
   }
 
   /** @param {Port} port */
@@ -81,7 +83,9 @@ export class MessageTransport {
   #take(port, missing) {
     for (const [sender, row] of missing) {
       const messages = this.#inboxes.get(sender) ?? [];
-      const at = messages.findIndex((message) => 'data' in message && message.channel === port.exchange.channel && message.run === this.#run);
+      const at = messages.findIndex(
+        (message) => 'data' in message && message.channel === port.exchange.channel && message.run === this.#run,
+      );
       if (at < 0) continue;
       const [message] = messages.splice(at, 1);
       if ('data' in message) port.write(row, message.data);
@@ -109,7 +113,9 @@ export class MessageTransport {
         const others = [...missing.keys()];
         if (this.#over >= this.#run) throw this.#device.ended(port, others);
         if (late) throw this.#device.overdue(port, timeout, others);
-        const gone = others.some((other) => this.#inboxes.get(other)?.some((message) => 'ended' in message && message.run === this.#run));
+        const gone = others.some((other) =>
+          this.#inboxes.get(other)?.some((message) => 'ended' in message && message.run === this.#run),
+        );
         if (gone) throw this.#device.overdue(port, (performance.now() - begin) / 1000, others);
         await new Promise((resolve) => (this.#wake = () => resolve(undefined)));
       }

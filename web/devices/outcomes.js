@@ -22,7 +22,9 @@ export const isOwn = (error) => !(error instanceof ExchangeError) && !(error ins
  */
 export function explain(grid, outcomes, failures, seconds) {
   const errorOf = (/** @type {number} */ device) => outcomes[device]?.error;
-  const own = failures.find((device) => !(errorOf(device) instanceof ExchangeError) && !(errorOf(device) instanceof WorkerLost));
+  const own = failures.find(
+    (device) => !(errorOf(device) instanceof ExchangeError) && !(errorOf(device) instanceof WorkerLost),
+  );
   if (own !== undefined) {
     const { constructor: Kind, message, cause } = errorOf(own);
     return new Kind(`device ${own}: ${message}`, { cause });
@@ -36,8 +38,12 @@ export function explain(grid, outcomes, failures, seconds) {
     return new ExchangeError(`${before} in ${whereabouts(outcomes, late, new Set([late]))}`);
   }
   const waiting = failures.find((device) => errorOf(device).wait?.others.includes(lost));
-  if (waiting === undefined) return new ExchangeError(`${grid.name(lost)} did not come to the end of its run: ${errorOf(lost).message}`);
-  return new ExchangeError(`${grid.name(waiting)} waited ${Number(seconds.toPrecision(2))} s in ${whereabouts(outcomes, waiting, new Set([waiting]))}`);
+  if (waiting === undefined)
+    return new ExchangeError(`${grid.name(lost)} did not come to the end of its run: ${errorOf(lost).message}`);
+  return new ExchangeError(
+    `${grid.name(waiting)} waited ${Number(seconds.toPrecision(2))} s in ` +
+      `${whereabouts(outcomes, waiting, new Set([waiting]))}`,
+  );
 }
 
 /**
@@ -48,9 +54,19 @@ export function explain(grid, outcomes, failures, seconds) {
  */
 export function explainLate(grid, outcomes, seconds) {
   const waiting = outcomes.findIndex((outcome) => outcome?.error?.wait?.others.length);
-  if (waiting >= 0) return new ExchangeError(`${grid.name(waiting)} waited ${seconds} s in ${whereabouts(outcomes, waiting, new Set([waiting]))}`);
+  if (waiting >= 0)
+    return new ExchangeError(
+      `${grid.name(waiting)} waited ${seconds} s in ${whereabouts(outcomes, waiting, new Set([waiting]))}`,
+    );
   const busy = [...outcomes.keys()].filter((device) => !outcomes[device]);
-  return late('the run', seconds, busy.length ? `: ${busy.map((device) => grid.name(device)).join(', ')} did not end, and the next call starts workers in their place` : '');
+  return late(
+    'the run',
+    seconds,
+    busy.length
+      ? `: ${busy.map((device) => grid.name(device)).join(', ')} did not end, and the next call starts workers ` +
+          `in their place`
+      : '',
+  );
 }
 
 /**
@@ -69,7 +85,8 @@ function whereabouts(outcomes, device, told) {
     if (isTold) return `device ${other}`;
     if (outcome && !outcome.error) return `device ${other}, which ended its run`;
     if (outcome?.error instanceof WorkerLost) return `device ${other}, which never arrived: ${outcome.error.message}`;
-    if (outcome?.error.wait?.others.length) return `device ${other}, which waits in ${whereabouts(outcomes, other, told)}`;
+    if (outcome?.error.wait?.others.length)
+      return `device ${other}, which waits in ${whereabouts(outcomes, other, told)}`;
     return `device ${other}, which never arrived`;
   });
   return `${where} for ${parts.join('; ')}`;

@@ -1,4 +1,5 @@
-// One program on many devices at once, each in a worker: `load(source, {devices: ...})`. Mirrors xla_wasm/host/replicas.py.
+// One program on many devices at once, each in a worker: `load(source, {devices: ...})`. Mirrors
+// xla_wasm/host/replicas.py.
 
 import { accept, counted, describe } from '../arrays.js';
 import { ArgumentError, LimitError, RunError, UnsupportedError } from '../errors.js';
@@ -33,22 +34,45 @@ import { makeMailboxes } from './shared_memory.js';
 const PATIENCE = 1; // seconds that devices have to say what they were doing when another one failed
 const LAST_WORDS = 0.1; // the same when the time of a run is over
 const WAITING = 60; // seconds that a device waits for others, and a worker has to start, if nothing is said
-const HEADERS = 'Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp (or credentialless)';
+const HEADERS =
+  'Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp (or credentialless)';
 
 /**
  * @param {import('../source.js').Source} source
  * @param {LoadOptions} options
  */
-export async function loadReplicated(source, { devices, transport = 'auto', timeout: limit, onExchange, worker, signal, onProgress = () => {}, customCalls = {}, weights, named, untrusted, ...options }) {
-  if (!['auto', 'shared', 'messages'].includes(transport)) throw new ArgumentError(`transport is 'auto', 'shared' or 'messages', not '${transport}'`);
+export async function loadReplicated(
+  source,
+  {
+    devices,
+    transport = 'auto',
+    timeout: limit,
+    onExchange,
+    worker,
+    signal,
+    onProgress = () => {},
+    customCalls = {},
+    weights,
+    named,
+    untrusted,
+    ...options
+  },
+) {
+  if (!['auto', 'shared', 'messages'].includes(transport))
+    throw new ArgumentError(`transport is 'auto', 'shared' or 'messages', not '${transport}'`);
   const timeout = limit ?? WAITING;
   onProgress({ phase: 'module', loaded: 0, total: 0 });
   const { portable } = await import('../remote.js');
-  const files = weights === undefined ? undefined : await Promise.all([weights].flat().map((item) => portable(item, [], signal)));
+  const files =
+    weights === undefined ? undefined : await Promise.all([weights].flat().map((item) => portable(item, [], signal)));
   const strict = untrusted && (await import('../limits/untrusted.js'));
   // A response can be read once, and its bytes may be needed where modules cannot be handed over.
   const isRead = typeof (/** @type {any} */ (source)?.arrayBuffer) === 'function' || source instanceof Promise;
-  const origin = strict ? await strict.readModule(source, options, signal) : isRead ? await portable(source, [], signal) : source;
+  const origin = strict
+    ? await strict.readModule(source, options, signal)
+    : isRead
+      ? await portable(source, [], signal)
+      : source;
   const { module, manifest } = await open(origin, { ...options, untrusted }, signal);
   const structures = await readStructures(manifest);
   const grid = makeGrid(manifest, /** @type {import('./grid.js').Count} */ (devices));
@@ -65,7 +89,11 @@ export async function loadReplicated(source, { devices, transport = 'auto', time
     location: locationOf(source) && (await portable(source, [])),
     module,
     manifest,
-    options: { ...options, weights: files, customCalls: Object.keys(customCalls).filter((name) => typeof customCalls[name] === 'function') },
+    options: {
+      ...options,
+      weights: files,
+      customCalls: Object.keys(customCalls).filter((name) => typeof customCalls[name] === 'function'),
+    },
     worker: typeof worker === 'string' || worker instanceof URL ? worker : true,
     makeMailboxes() {
       const made = mailboxes(kind, grid.count, manifest, untrusted ? options.memoryLimit : undefined);
@@ -92,7 +120,13 @@ export async function loadReplicated(source, { devices, transport = 'auto', time
   }
   isReady = true;
   onProgress({ phase: 'ready', loaded: sum('loaded'), total: sum('total') });
-  return new ReplicatedExecutable(manifest, grid, workers, { timeout, limit, named: !!named, isPlain: !options.physical, structures });
+  return new ReplicatedExecutable(manifest, grid, workers, {
+    timeout,
+    limit,
+    named: !!named,
+    isPlain: !options.physical,
+    structures,
+  });
 }
 
 /**
@@ -105,16 +139,24 @@ export async function loadReplicated(source, { devices, transport = 'auto', time
 function mailboxes(transport, count, manifest, limit) {
   const stated = exchanges(manifest);
   if (transport === 'messages') return undefined;
-  const isIsolated = typeof SharedArrayBuffer !== 'undefined' && /** @type {any} */ (globalThis).crossOriginIsolated !== false;
+  const isIsolated =
+    typeof SharedArrayBuffer !== 'undefined' && /** @type {any} */ (globalThis).crossOriginIsolated !== false;
   if (!isIsolated) {
     if (transport === 'auto') return undefined;
-    throw new UnsupportedError(`this page has no shared memory, since it is not cross-origin isolated: serve it with the headers ${HEADERS}, or load with transport: 'messages'`);
+    throw new UnsupportedError(
+      `this page has no shared memory, since it is not cross-origin isolated: serve it with the headers ${HEADERS}, ` +
+        `or load with transport: 'messages'`,
+    );
   }
   try {
     return makeMailboxes(count, stated, limit);
   } catch (error) {
     if (transport === 'auto') return undefined;
-    throw new LimitError(`there is no room for the memory that ${counted(count, 'device')} share${count === 1 ? 's' : ''}: ${/** @type {Error} */ (error).message}; load with transport: 'messages'`, { cause: error });
+    throw new LimitError(
+      `there is no room for the memory that ${counted(count, 'device')} share${count === 1 ? 's' : ''}: ` +
+        `${/** @type {Error} */ (error).message}; load with transport: 'messages'`,
+      { cause: error },
+    );
   }
 }
 
@@ -155,8 +197,8 @@ export class ReplicatedExecutable {
    * @param {Manifest} manifest
    * @param {import('./grid.js').Grid} grid
    * @param {WorkerGroup} workers
-   * @param {{timeout: number, limit?: number, named: boolean, isPlain: boolean, structures?: import('../arrays/structures.js').Structures}} options
-   *   `timeout` bounds waiting, `limit` a call
+   * @param {{timeout: number, limit?: number, named: boolean, isPlain: boolean, structures?:
+   *   import('../arrays/structures.js').Structures}} options `timeout` bounds waiting, `limit` a call
    */
   constructor(manifest, grid, workers, { timeout, limit, named, isPlain, structures }) {
     /** The artifact's manifest: its name, parameters, results, memory. @readonly */
@@ -194,7 +236,10 @@ export class ReplicatedExecutable {
    * @returns {never}
    */
   input(name) {
-    throw new UnsupportedError(`'${this.manifest.name}' runs on several devices: there is no view of '${name}', whose memory is in their workers`);
+    throw new UnsupportedError(
+      `'${this.manifest.name}' runs on several devices: there is no view of '${name}', whose memory is in ` +
+        `their workers`,
+    );
   }
 
   /**
@@ -207,9 +252,9 @@ export class ReplicatedExecutable {
   }
 
   /**
-   * Runs the program on all devices at once. `lists[d]` holds the arguments of device d (replica `d / partitions`, partition
-   * `d % partitions`), in a list or by name, in structures as `run` of an Executable takes them. Arrays are copied, or handed over if they are
-   * marked with `transfer`.
+   * Runs the program on all devices at once. `lists[d]` holds the arguments of device d (replica `d / partitions`,
+   * partition `d % partitions`), in a list or by name, in structures as `run` of an Executable takes them. Arrays are
+   * copied, or handed over if they are marked with `transfer`.
    * @param {any[]} lists
    * @param {ReplicatedOptions} [options]
    * @returns {Promise<any[]>} the results of each device
@@ -217,7 +262,10 @@ export class ReplicatedExecutable {
   async runReplicated(lists, { named = this.#named, ...options } = {}) {
     const { count } = this.devices;
     if (!Array.isArray(lists) || lists.length !== count) {
-      throw new ArgumentError(`runReplicated takes the arguments of each of ${counted(count, 'device')}, a list of lists; got ${Array.isArray(lists) ? lists.length : typeof lists}`);
+      throw new ArgumentError(
+        `runReplicated takes the arguments of each of ${counted(count, 'device')}, a list of lists; got ` +
+          `${Array.isArray(lists) ? lists.length : typeof lists}`,
+      );
     }
     const checked = lists.map((values, device) => this.#arguments(values, device));
     const results = await this.#inTurn(() => this.#run(checked, options));
@@ -225,15 +273,18 @@ export class ReplicatedExecutable {
   }
 
   /**
-   * Runs the program on global arrays, in a list or by name, or in structures of them: each device gets its blocks, and of the results a whole
-   * is made.
+   * Runs the program on global arrays, in a list or by name, or in structures of them: each device gets its blocks, and
+   * of the results a whole is made.
    * @param {any} values
    * @param {ReplicatedOptions} [options]
    * @returns {Promise<any>} the results, in a list or, with the option `named` here or of `load`, by name
    */
   async runGlobal(values, { named = this.#named, ...options } = {}) {
     const { inputs, outputs } = (await import('./shards.js')).shards(this.manifest, this.devices.count);
-    if (this.#accept !== accept) throw new ArgumentError(`runGlobal takes arrays whose sizes are fixed and that are not 'physical': call runReplicated`);
+    if (this.#accept !== accept)
+      throw new ArgumentError(
+        `runGlobal takes arrays whose sizes are fixed and that are not 'physical': call runReplicated`,
+      );
     const given = this.#positional(values, 'runGlobal');
     const parts = inputs.map((whole, i) => whole.split(given[i], `argument ${i} ('${whole.leaf.name}')`));
     const lists = Array.from(this.#lost, (_, device) => parts.map((blocks) => blocks[device]));
@@ -243,8 +294,8 @@ export class ReplicatedExecutable {
   }
 
   /**
-   * Runs the program, as `runGlobal` does, on the arguments of the function that it was lowered from, and gives what that returns: as `call` of
-   * an Executable.
+   * Runs the program, as `runGlobal` does, on the arguments of the function that it was lowered from, and gives what
+   * that returns: as `call` of an Executable.
    * @param {...any} values
    * @returns {Promise<any>}
    */
@@ -254,8 +305,9 @@ export class ReplicatedExecutable {
   }
 
   /**
-   * Sets a weight, or the state that the next run begins with: on all devices, or on one. Where devices have different parts of it, all of
-   * them together get the whole array, and one its part. A name that others begin with stands for all of them, as in `set` of an Executable.
+   * Sets a weight, or the state that the next run begins with: on all devices, or on one. Where devices have different
+   * parts of it, all of them together get the whole array, and one its part. A name that others begin with stands for
+   * all of them, as in `set` of an Executable.
    * @param {string} name
    * @param {any} value an array, or a structure of them
    * @param {number} [device]
@@ -273,7 +325,10 @@ export class ReplicatedExecutable {
       const kept = whole ? [] : copied(this.#accept(leaf, given, what));
       values.push({ leaf, parts: whole ? whole.split(given, what) : devices.map(() => kept) });
     }
-    const asked = (/** @type {number} */ i) => (below ? Object.fromEntries(values.map(({ leaf, parts }) => [leaf.name.slice(name.length + 1), parts[i]])) : values[0].parts[i]);
+    const asked = (/** @type {number} */ i) =>
+      below
+        ? Object.fromEntries(values.map(({ leaf, parts }) => [leaf.name.slice(name.length + 1), parts[i]]))
+        : values[0].parts[i];
     await this.#inTurn(async () => {
       await this.#ready();
       await Promise.all(devices.map((d, i) => this.#workers.ask(d, 'set', [name, asked(i)])));
@@ -287,15 +342,19 @@ export class ReplicatedExecutable {
   }
 
   /**
-   * A copy of a weight as it was set, or of a state as the last run left it: that of a device, or as all devices have it, the whole of what
-   * they have parts of, and otherwise that of the first one. Of a name that others begin with, an object of all of them.
+   * A copy of a weight as it was set, or of a state as the last run left it: that of a device, or as all devices have
+   * it, the whole of what they have parts of, and otherwise that of the first one. Of a name that others begin with, an
+   * object of all of them.
    * @param {string} name
    * @param {number} [device]
    * @returns {Promise<any>}
    */
   async get(name, device) {
     const below = this.#structures?.get(name, (own) => this.get(own, device));
-    if (below) return Object.fromEntries(await Promise.all(Object.entries(below).map(async ([key, array]) => [key, await array])));
+    if (below)
+      return Object.fromEntries(
+        await Promise.all(Object.entries(below).map(async ([key, array]) => [key, await array])),
+      );
     const leaf = this.#held(name);
     const whole = device === undefined ? await this.#whole(leaf) : undefined;
     const devices = whole ? [...this.#lost.keys()] : [this.#device(device ?? 0)];
@@ -317,7 +376,14 @@ export class ReplicatedExecutable {
     const held = this.parameters.filter((leaf) => leaf.kind !== 'input');
     const leaf = held.find((one) => one.name === name);
     if (leaf) return leaf;
-    throw new ArgumentError(`'${this.manifest.name}' has no weight or state called '${name}' (known: ${held.slice(0, 8).map((one) => one.name).join(', ') || 'it has none'})`);
+    throw new ArgumentError(
+      `'${this.manifest.name}' has no weight or state called '${name}' (known: ${
+        held
+          .slice(0, 8)
+          .map((one) => one.name)
+          .join(', ') || 'it has none'
+      })`,
+    );
   }
 
   /**
@@ -352,14 +418,25 @@ export class ReplicatedExecutable {
     const names = this.#inputs.map((leaf) => leaf.name);
     if (values && Object.getPrototypeOf(values) === Object.prototype) {
       const unknown = Object.keys(values).find((name) => !names.includes(name));
-      if (unknown !== undefined) throw new ArgumentError(`${what}: '${this.manifest.name}' has no argument called '${unknown}' (known: ${names.slice(0, 8).join(', ')})`);
+      if (unknown !== undefined)
+        throw new ArgumentError(
+          `${what}: '${this.manifest.name}' has no argument called '${unknown}' (known: ` +
+            `${names.slice(0, 8).join(', ')})`,
+        );
       const missing = names.find((name) => !Object.hasOwn(values, name));
       if (missing !== undefined) throw new ArgumentError(`${what}: argument '${missing}' is missing`);
       return names.map((name) => values[name]);
     }
     if (Array.isArray(values) && values.length === names.length) return values;
-    const wanted = this.#inputs.slice(0, 8).map((leaf) => `${leaf.name}: ${describe(leaf)}`).join(', ') + (names.length > 8 ? ', ...' : '');
-    throw new ArgumentError(`${what}: '${this.manifest.name}' takes ${counted(names.length, 'argument')} (${wanted}), in a list or by name; got ${Array.isArray(values) ? values.length : typeof values}`);
+    const wanted =
+      this.#inputs
+        .slice(0, 8)
+        .map((leaf) => `${leaf.name}: ${describe(leaf)}`)
+        .join(', ') + (names.length > 8 ? ', ...' : '');
+    throw new ArgumentError(
+      `${what}: '${this.manifest.name}' takes ${counted(names.length, 'argument')} (${wanted}), in a list or by ` +
+        `name; got ${Array.isArray(values) ? values.length : typeof values}`,
+    );
   }
 
   /**
@@ -369,7 +446,9 @@ export class ReplicatedExecutable {
    */
   #arguments(values, device) {
     const given = this.#positional(values, `device ${device}`);
-    return this.#inputs.map((leaf, i) => this.#accept(leaf, given[i], `device ${device}: argument ${i} ('${leaf.name}')`));
+    return this.#inputs.map((leaf, i) =>
+      this.#accept(leaf, given[i], `device ${device}: argument ${i} ('${leaf.name}')`),
+    );
   }
 
   /**
@@ -379,7 +458,10 @@ export class ReplicatedExecutable {
    */
   #inTurn(work) {
     const done = this.#last.then(() => this.#bounded(work));
-    this.#last = done.then(() => {}, () => {});
+    this.#last = done.then(
+      () => {},
+      () => {},
+    );
     return done;
   }
 
@@ -472,10 +554,16 @@ export class ReplicatedExecutable {
     await Promise.race([all, last.done]);
     last.stop();
     if (isDone()) return outcomes.map((outcome) => outcome?.value);
-    if (isLate) workers.stop([...outcomes.keys()].filter((device) => !outcomes[device]), new WorkerLost('its worker has been ended'));
+    if (isLate)
+      workers.stop(
+        [...outcomes.keys()].filter((device) => !outcomes[device]),
+        new WorkerLost('its worker has been ended'),
+      );
     this.#afterFailure(outcomes, tasks);
     if (isLate && !signal?.aborted) throw explainLate(this.devices, outcomes, /** @type {number} */ (this.#limit));
-    throw signal?.aborted ? signal.reason : explain(this.devices, outcomes, failures, (performance.now() - begin) / 1000);
+    throw signal?.aborted
+      ? signal.reason
+      : explain(this.devices, outcomes, failures, (performance.now() - begin) / 1000);
   }
 
   /**
@@ -486,7 +574,11 @@ export class ReplicatedExecutable {
   #afterFailure(outcomes, tasks) {
     // Whoever is not done in the time that the next run gives it is started again.
     outcomes.forEach((outcome, device) => {
-      if (!outcome) this.#busy.set(device, tasks[device].then(() => void this.#busy.delete(device)));
+      if (!outcome)
+        this.#busy.set(
+          device,
+          tasks[device].then(() => void this.#busy.delete(device)),
+        );
     });
     if (outcomes.every((outcome) => outcome?.error instanceof ArgumentError)) return; // before anything was changed
     if (this.manifest.stateful) for (const device of outcomes.keys()) this.#broken.add(device);

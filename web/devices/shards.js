@@ -1,4 +1,5 @@
-// Global arrays, of which each device has a block: cut before a run, put together after it. Mirrors xla_wasm/host/shards.py.
+// Global arrays, of which each device has a block: cut before a run, put together after it. Mirrors
+// xla_wasm/host/shards.py.
 
 import { TYPES, accept, counted } from '../arrays.js';
 import { ArgumentError, UnsupportedError } from '../errors.js';
@@ -26,7 +27,13 @@ function readShards(item) {
   }
   const counts = dimensions.map((size, d) => (own[d] ? size / own[d] : 1));
   const starts = /** @type {number[][]} */ (
-    at.list('starts', (start) => Array.isArray(start) && start.length === own.length && start.every((n, d) => isSize(n) && (own[d] ? n % own[d] === 0 && n < dimensions[d] : n === 0)))
+    at.list(
+      'starts',
+      (start) =>
+        Array.isArray(start) &&
+        start.length === own.length &&
+        start.every((n, d) => isSize(n) && (own[d] ? n % own[d] === 0 && n < dimensions[d] : n === 0)),
+    )
   );
   if (starts.length > MAX_DEVICES || new Set(starts.map(String)).size !== product(counts)) {
     fail(at.at('starts'), `blocks of ${show(own)} from there on do not make up ${show(dimensions)}`);
@@ -79,7 +86,8 @@ class GlobalArray {
   }
 
   /**
-   * Calls `move` for every run of elements that lie together in both: where it begins in the whole, where in the block, and its length.
+   * Calls `move` for every run of elements that lie together in both: where it begins in the whole, where in the block,
+   * and its length.
    * @param {number[]} start
    * @param {(at: number, place: number, length: number) => void} move
    */
@@ -103,7 +111,8 @@ class GlobalArray {
 }
 
 /**
- * The global arrays of leaves whose blocks the devices have, by the manifest's entry; what nothing is said of is not among them.
+ * The global arrays of leaves whose blocks the devices have, by the manifest's entry; what nothing is said of is not
+ * among them.
  * @param {import('../manifest.js').Manifest} manifest
  * @param {number} devices
  * @returns {Map<Leaf, GlobalArray>}
@@ -113,7 +122,12 @@ export function globalArrays(manifest, devices) {
     /** @type {const} */ (['parameters', 'results']).flatMap((key) =>
       manifest[key].flatMap((leaf, i) => {
         const found = readShards(new Fields(leaf.raw, `${key}[${i}]`));
-        if (found && found.starts.length !== devices) fail(`${key}[${i}].shards.starts`, `there ${found.starts.length === 1 ? 'is' : 'are'} ${found.starts.length}, for ${counted(devices, 'device')}`);
+        if (found && found.starts.length !== devices)
+          fail(
+            `${key}[${i}].shards.starts`,
+            `there ${found.starts.length === 1 ? 'is' : 'are'} ${found.starts.length}, for ` +
+              `${counted(devices, 'device')}`,
+          );
         return found ? /** @type {[Leaf, GlobalArray][]} */ ([[leaf, new GlobalArray(leaf, found)]]) : [];
       }),
     ),
@@ -129,12 +143,18 @@ export function shards(manifest, devices) {
   const { name, undivided } = manifest;
   const known = globalArrays(manifest, devices);
   if (undivided) throw new UnsupportedError(`'${name}' runs on one device: ${undivided}`);
-  const [inputs, outputs] = [manifest.parameters.filter((leaf) => leaf.kind === 'input'), manifest.results.filter((leaf) => leaf.kind === 'output')].map((leaves) =>
+  const [inputs, outputs] = [
+    manifest.parameters.filter((leaf) => leaf.kind === 'input'),
+    manifest.results.filter((leaf) => leaf.kind === 'output'),
+  ].map((leaves) =>
     leaves.map((leaf) => {
       const whole = known.get(leaf);
       if (whole) return whole;
       const what = `${leaf.kind === 'input' ? 'argument' : 'result'} '${leaf.name}'`;
-      throw new ArgumentError(`'${name}' does not say which part of a global array ${what} is: call runReplicated with a list of arguments for each device`);
+      throw new ArgumentError(
+        `'${name}' does not say which part of a global array ${what} is: call runReplicated with a list of ` +
+          `arguments for each device`,
+      );
     }),
   );
   return { inputs, outputs };

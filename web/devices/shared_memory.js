@@ -1,6 +1,6 @@
-// Exchanges by shared memory, between threads that may wait. Each device has an outbox, into which it copies what it sends, once for all that
-// get the same, and tells each receiver in a list of its own where that lies. It waits only when the outbox is full. Threads sleep until
-// another rings their bell; nobody polls.
+// Exchanges by shared memory, between threads that may wait. Each device has an outbox, into which it copies what it
+// sends, once for all that get the same, and tells each receiver in a list of its own where that lies. It waits only
+// when the outbox is full. Threads sleep until another rings their bell; nobody polls.
 
 /** @typedef {import('./exchange.js').Device} Device */
 /** @typedef {import('./exchange.js').Exchange} Exchange */
@@ -8,8 +8,8 @@
 /** @typedef {import('./exchange.js').Transport} Transport */
 
 /**
- * The shared memory: numbers for all, a block of numbers for each device, counts of who has still to read what, lists of what is there
- * from one device for another, and the outboxes.
+ * The shared memory: numbers for all, a block of numbers for each device, counts of who has still to read what, lists
+ * of what is there from one device for another, and the outboxes.
  * @typedef {object} Mailboxes
  * @property {SharedArrayBuffer} buffer
  * @property {number} count of devices
@@ -18,17 +18,30 @@
  * @property {number} capacity bytes of an outbox
  */
 
-/** @typedef {{view: Uint8Array, receivers: number[], first: boolean}} Segment bytes for some receivers, the first ones of an exchange or not */
-/** @typedef {{port: Port, segments: Segment[], receivers: number[], at: number, done: number}} Entry what one exchange sends, and how far that is */
-/** @typedef {{view: Uint8Array, first: boolean, index: number}} Piece what has come; `index` of what lies in the sender's outbox, else -1 */
-/** @typedef {{port: Port | undefined, row: number, operand: number, at: number}} Cursor what comes from a device and where that goes */
+/**
+ * @typedef {{view: Uint8Array, receivers: number[], first: boolean}} Segment bytes for some receivers, the first ones
+ *   of an exchange or not
+ */
+/**
+ * @typedef {{port: Port, segments: Segment[], receivers: number[], at: number, done: number}} Entry what one exchange
+ *   sends, and how far that is
+ */
+/**
+ * @typedef {{view: Uint8Array, first: boolean, index: number}} Piece what has come; `index` of what lies in the
+ *   sender's outbox, else -1
+ */
+/**
+ * @typedef {{port: Port | undefined, row: number, operand: number, at: number}} Cursor what comes from a device and
+ *   where that goes
+ */
 
 // Numbers, in units of four bytes. What different threads write lies 64 bytes apart.
 const LINE = 16;
 const OVER = 0; // 1 once a device has failed
 const [BELL, WAITS, ENDED] = [0, 1, 2]; // of a device
 const BLOCKS = 256; // in an outbox at a time
-const [HEAD, TAIL, LIST] = [0, LINE, 2 * LINE]; // of a list: how much the receiver has taken, how much the sender has put, the slots
+// Of a list: how much the receiver has taken, how much the sender has put, the slots.
+const [HEAD, TAIL, LIST] = [0, LINE, 2 * LINE];
 const SLOT = 4; // channel and marks, block of the outbox, where the bytes lie in it, how many
 const [BUFFERED, FIRST] = [1, 2]; // marks
 
@@ -54,7 +67,9 @@ const numbers = (mailboxes) => listsAt(mailboxes) + mailboxes.count ** 2 * (LIST
  * @returns {Mailboxes}
  */
 export function makeMailboxes(count, exchanges, limit = Infinity) {
-  const sizes = exchanges.map(({ sends, to }) => sends.reduce((sum, { bytes, stride }) => sum + (stride ? Math.min(to.count, count - 1) : 1) * aligned(bytes), 0));
+  const sizes = exchanges.map(({ sends, to }) =>
+    sends.reduce((sum, { bytes, stride }) => sum + (stride ? Math.min(to.count, count - 1) : 1) * aligned(bytes), 0),
+  );
   const piece = aligned(Math.min(Math.max(4096, ...sizes), PIECE));
   const most = Math.max(4, ...exchanges.map(({ sends }) => sends.length));
   const mailboxes = { count, slots: 2 ** Math.ceil(Math.log2(2 * most)), piece, capacity: Math.max(2 * piece, 65536) };
@@ -98,7 +113,9 @@ export class SharedMemoryTransport {
   #tails;
   /** @type {Int32Array} how much it has taken from the list of each */
   #heads;
-  /** @type {{index: number, offset: number, size: number}[]} the blocks of the outbox that are in use, by their place */
+  /**
+   * @type {{index: number, offset: number, size: number}[]} the blocks of the outbox that are in use, by their place
+   */
   #live = [];
   /** @type {number[]} */
   #free = [];
@@ -169,7 +186,8 @@ export class SharedMemoryTransport {
     if (this.#queue.length) this.#wait(this.#queue[0].port, () => this.#queue.length > 0);
     // What nobody has asked for is dropped, so that nobody waits for its place.
     this.#take();
-    for (const [key, pieces] of this.#early) for (const { index } of pieces) this.#release(key % this.#mailboxes.count, index);
+    for (const [key, pieces] of this.#early)
+      for (const { index } of pieces) this.#release(key % this.#mailboxes.count, index);
     this.#early.clear();
     Atomics.store(this.#words, this.#own + ENDED, 1);
     for (const peer of this.#peers) this.#ring(peer);
@@ -201,7 +219,8 @@ export class SharedMemoryTransport {
       const others = this.#awaited();
       if (over) throw this.#device.ended(port, others);
       if (passed >= timeout) throw this.#device.overdue(port, timeout, others);
-      if (this.#missing && others.some((other) => ended.includes(other))) throw this.#device.overdue(port, passed, others);
+      if (this.#missing && others.some((other) => ended.includes(other)))
+        throw this.#device.overdue(port, passed, others);
       Atomics.wait(words, this.#own + BELL, bell, (timeout - passed) * 1000);
     }
     Atomics.store(words, this.#own + WAITS, 0);
@@ -232,7 +251,8 @@ export class SharedMemoryTransport {
     let first = true;
     for (let i = 0; receivers.length && i < sends.length; i++) {
       if (!sends[i].bytes) continue;
-      if (sends[i].stride) places.forEach((j, k) => segments.push({ view: port.block(i, j), receivers: [receivers[k]], first }));
+      if (sends[i].stride)
+        places.forEach((j, k) => segments.push({ view: port.block(i, j), receivers: [receivers[k]], first }));
       else segments.push({ view: port.block(i, 0), receivers, first });
       first = false;
     }
@@ -241,7 +261,11 @@ export class SharedMemoryTransport {
 
   /** Puts into the outbox what there is room for by now, and drops what nobody will read. */
   #flush() {
-    while (this.#queue.length && (this.#queue[0].receivers.every((receiver) => this.#hasEnded(receiver)) || this.#put(this.#queue[0]))) this.#queue.shift();
+    while (
+      this.#queue.length &&
+      (this.#queue[0].receivers.every((receiver) => this.#hasEnded(receiver)) || this.#put(this.#queue[0]))
+    )
+      this.#queue.shift();
   }
 
   /** @param {number} device */
@@ -298,7 +322,11 @@ export class SharedMemoryTransport {
   #hasSlots({ receivers, port }) {
     const { slots } = this.#mailboxes;
     const need = port.exchange.sends.length;
-    return receivers.every((receiver) => slots - ((this.#tails[receiver] - Atomics.load(this.#words, this.#list(this.#id, receiver) + HEAD)) | 0) >= need);
+    return receivers.every(
+      (receiver) =>
+        slots - ((this.#tails[receiver] - Atomics.load(this.#words, this.#list(this.#id, receiver) + HEAD)) | 0) >=
+        need,
+    );
   }
 
   /**
@@ -310,7 +338,9 @@ export class SharedMemoryTransport {
     for (const again of [false, true]) {
       const counts = blocksAt(this.#mailboxes.count) + BLOCKS * this.#id;
       if (again) {
-        const unread = this.#live.filter(({ index }) => Atomics.load(this.#words, counts + index) > 0 || !this.#free.push(index));
+        const unread = this.#live.filter(
+          ({ index }) => Atomics.load(this.#words, counts + index) > 0 || !this.#free.push(index),
+        );
         if (unread.length === this.#live.length) return undefined;
         this.#live = unread;
       }
@@ -361,7 +391,11 @@ export class SharedMemoryTransport {
         const slot = list + LIST + SLOT * (this.#heads[sender] & (this.#mailboxes.slots - 1));
         const start = this.#outboxes + sender * this.#mailboxes.capacity + words[slot + 2];
         const view = this.#bytes.subarray(start, start + words[slot + 3]);
-        this.#came(sender, words[slot] >> 2, !!(words[slot] & BUFFERED), { view, first: !!(words[slot] & FIRST), index: words[slot + 1] });
+        this.#came(sender, words[slot] >> 2, !!(words[slot] & BUFFERED), {
+          view,
+          first: !!(words[slot] & FIRST),
+          index: words[slot + 1],
+        });
       }
       Atomics.store(words, list + HEAD, tail);
       this.#ring(sender);
@@ -395,7 +429,8 @@ export class SharedMemoryTransport {
     const cursor = this.#cursors[sender];
     const port = /** @type {Port} */ (cursor.port);
     const { offset, bytes } = port.exchange.receives[cursor.operand];
-    const begins = cursor.at === 0 && port.exchange.receives.slice(0, cursor.operand).every((receive) => !receive.bytes);
+    const begins =
+      cursor.at === 0 && port.exchange.receives.slice(0, cursor.operand).every((receive) => !receive.bytes);
     if (first !== begins || view.length > bytes - cursor.at) throw port.misfit(view.length);
     port.memory.set(view, offset + cursor.row * bytes + cursor.at);
     cursor.at += view.length;
@@ -420,7 +455,8 @@ export class SharedMemoryTransport {
    * @param {number} index
    */
   #release(sender, index) {
-    if (index >= 0 && Atomics.sub(this.#words, blocksAt(this.#mailboxes.count) + BLOCKS * sender + index, 1) === 1) this.#ring(sender);
+    if (index >= 0 && Atomics.sub(this.#words, blocksAt(this.#mailboxes.count) + BLOCKS * sender + index, 1) === 1)
+      this.#ring(sender);
   }
 
   /** @param {number} device that may wait for what has just changed */
@@ -434,7 +470,9 @@ export class SharedMemoryTransport {
 
   /** @param {number} sender @param {number} receiver */
   #list(sender, receiver) {
-    return listsAt(this.#mailboxes) + (sender * this.#mailboxes.count + receiver) * (LIST + SLOT * this.#mailboxes.slots);
+    return (
+      listsAt(this.#mailboxes) + (sender * this.#mailboxes.count + receiver) * (LIST + SLOT * this.#mailboxes.slots)
+    );
   }
 
   /** @param {number} channel @param {number} sender */

@@ -18,7 +18,8 @@ import { clear, end } from './shared_memory.js';
  * @property {import('../manifest.js').Manifest} manifest
  * @property {Record<string, any>} options for the executable of each
  * @property {true | string | URL} worker
- * @property {() => import('./shared_memory.js').Mailboxes | undefined} makeMailboxes without one, devices exchange data by messages
+ * @property {() => import('./shared_memory.js').Mailboxes | undefined} makeMailboxes without one, devices exchange data
+ *   by messages
  * @property {number} timeout
  * @property {Record<string, import('../requests/requests.js').HostFunction>} customCalls
  * @property {(device: number, progress: import('../executor.js').Progress) => void} onProgress
@@ -92,7 +93,10 @@ export class WorkerGroup {
     if (this.#mailboxes && this.#clients.length) this.#mailboxes = this.#setup.makeMailboxes();
     for (const device of devices) {
       this.#drop(device, new WorkerLost('its worker has been started again'));
-      const named = Object.entries(customCalls).map(([name, f]) => [name, (/** @type {any[]} */ ...all) => f(...all.slice(0, -1), { ...all.at(-1), device })]);
+      const named = Object.entries(customCalls).map(([name, f]) => [
+        name,
+        (/** @type {any[]} */ ...all) => f(...all.slice(0, -1), { ...all.at(-1), device }),
+      ]);
       this.#clients[device] = new WorkerClient(worker, Object.fromEntries(named), {
         onProgress: (progress) => onProgress(device, progress),
         onExchange: (event) => onExchange?.({ device, ...event }),
@@ -101,12 +105,17 @@ export class WorkerGroup {
     const ports = this.#ports(devices);
     const work = [...this.#clients.keys()].map((device) => {
       const connections = { mailboxes: this.#mailboxes, ports: ports[device] };
-      return devices.includes(device) ? this.#load(device, connections) : this.#tell(device, 'connect', connections, connections);
+      return devices.includes(device)
+        ? this.#load(device, connections)
+        : this.#tell(device, 'connect', connections, connections);
     });
     const outcomes = await Promise.allSettled(work);
     const failed = outcomes.find((outcome) => outcome.status === 'rejected');
     if (!failed) return;
-    outcomes.forEach((outcome, device) => (outcome.status === 'rejected' || devices.includes(device)) && this.#drop(device, failed.reason));
+    outcomes.forEach(
+      (outcome, device) =>
+        (outcome.status === 'rejected' || devices.includes(device)) && this.#drop(device, failed.reason),
+    );
     throw this.#over ?? failed.reason;
   }
 
@@ -170,7 +179,8 @@ export class WorkerGroup {
     const { done, stop } = pause(timeout);
     const heard = this.#clients[device].ask(method, [what], Object.values(ports)).then(() => true);
     const isInTime = await Promise.race([heard, done.then(() => false)]).finally(stop);
-    if (!isInTime) throw new ExchangeError(`${grid.name(device)} did not start within ${timeout} s: its worker does not answer`);
+    if (!isInTime)
+      throw new ExchangeError(`${grid.name(device)} did not start within ${timeout} s: its worker does not answer`);
   }
 
   /**
@@ -182,7 +192,12 @@ export class WorkerGroup {
     const { replicas, partitions } = grid;
     const client = this.#clients[device];
     const lock = hasLocks() ? `xla-wasm ${crypto.randomUUID()}` : undefined;
-    await this.#tell(device, 'join', { id: device, replicas, partitions, timeout, source: location, reports: !!onExchange, lock, connections }, connections);
+    await this.#tell(
+      device,
+      'join',
+      { id: device, replicas, partitions, timeout, source: location, reports: !!onExchange, lock, connections },
+      connections,
+    );
     if (lock) this.#watch(device, lock);
     const load = (/** @type {any} */ what) => client.ask('load', [what, options]);
     const program = await load(module).catch(async (error) => {
@@ -191,7 +206,11 @@ export class WorkerGroup {
       return load(await portable(source, []));
     });
     const expected = `${manifest.hash} ${manifest.target}`;
-    if (program !== expected) throw new ExchangeError(`${grid.name(device)} runs another program than the rest: ${program}, not ${expected}. Load the same artifact on all devices`);
+    if (program !== expected)
+      throw new ExchangeError(
+        `${grid.name(device)} runs another program than the rest: ${program}, not ${expected}. Load the same ` +
+          `artifact on all devices`,
+      );
   }
 
   /**

@@ -1,7 +1,11 @@
-// What it probably means that there is nothing to load, or that an engine refuses it: `load` takes this in when that happens.
+// What it probably means that there is nothing to load, or that an engine refuses it: `load` takes this in when that
+// happens.
 
 import { ArgumentError, ArtifactError, LimitError, UnsupportedError } from '../errors.js';
 import { supports } from '../features.js';
+
+/** The end of a message about an artifact that is not what the compiler writes. */
+const ANEW = '; it is damaged, or made by something else: compile it anew';
 
 /** The features this engine lacks. */
 const missing = () => ['simd128', 'relaxed-simd'].filter((feature) => !supports(feature));
@@ -11,7 +15,8 @@ const missing = () => ['simd128', 'relaxed-simd'].filter((feature) => !supports(
  * @param {import('../source.js').Builds} builds
  */
 export function noBuild(builds) {
-  if (builds['relaxed-simd']) return new UnsupportedError(`there is no build for this engine: it lacks ${missing().join(' and ')}`);
+  if (builds['relaxed-simd'])
+    return new UnsupportedError(`there is no build for this engine: it lacks ${missing().join(' and ')}`);
   return new ArgumentError("builds are {simd128: ..., 'relaxed-simd': ...}");
 }
 
@@ -21,10 +26,16 @@ export function noBuild(builds) {
  * @param {string} location
  */
 export function noSource(given, location) {
-  if (given?.ok === undefined) return new ArgumentError(`cannot load from ${given === null ? 'null' : typeof given}: pass a URL, a path, a Response, bytes or a WebAssembly.Module`);
+  if (given?.ok === undefined)
+    return new ArgumentError(
+      `cannot load from ${given === null ? 'null' : typeof given}: pass a URL, a path, a Response, bytes or a ` +
+        `WebAssembly.Module`,
+    );
   const url = given.url || location;
   if (given.ok) return new ArgumentError(`the response of ${url} has been read before: pass a new one, or its clone()`);
-  return new ArtifactError(`cannot fetch ${url}: HTTP ${given.status} ${given.statusText}`.trim(), { cause: given.status });
+  return new ArtifactError(`cannot fetch ${url}: HTTP ${given.status} ${given.statusText}`.trim(), {
+    cause: given.status,
+  });
 }
 
 /**
@@ -34,13 +45,15 @@ export function noSource(given, location) {
  */
 export function noOption(options, known) {
   const name = options && Object.keys(options).find((name) => !known.includes(name));
-  if (typeof options !== 'object' || !name) return new ArgumentError(`the options of load are an object, such as {weights: ...}; got ${typeof options}`);
+  if (typeof options !== 'object' || !name)
+    return new ArgumentError(`the options of load are an object, such as {weights: ...}; got ${typeof options}`);
   return new ArgumentError(`load has no option '${name}' (known: ${known.join(', ')})`);
 }
 
 /** The error of an engine that runs no module at all. */
 export function noEngine() {
-  if (typeof WebAssembly !== 'object') return new UnsupportedError('this engine has no WebAssembly, or it is switched off (as in Lockdown Mode)');
+  if (typeof WebAssembly !== 'object')
+    return new UnsupportedError('this engine has no WebAssembly, or it is switched off (as in Lockdown Mode)');
   return new UnsupportedError('this engine has no WebAssembly SIMD; browsers have it since 2021 (Safari 16.4)');
 }
 
@@ -50,12 +63,16 @@ export function noEngine() {
  * @param {unknown} cause
  */
 export function noManifest(section, cause) {
-  if (!section) return new ArtifactError("this WebAssembly module has no custom section 'xla_wasm': it was not made by xla_wasm, or was stripped");
-  return new ArtifactError("the manifest in section 'xla_wasm' is not valid JSON", { cause });
+  if (!section)
+    return new ArtifactError(
+      "this WebAssembly module has no custom section 'xla_wasm': it was not made by xla_wasm, or was stripped",
+    );
+  return new ArtifactError("the manifest in section 'xla_wasm' is not valid JSON" + ANEW, { cause });
 }
 
 /** The error of a program. @param {{name: unknown, kind: unknown}} raw its manifest */
-export const byItself = ({ name, kind }) => new ArtifactError(`'${name}' is compiled as a ${kind}, which runs by itself; compile it without --kind for a host`);
+export const byItself = ({ name, kind }) =>
+  new ArtifactError(`'${name}' is compiled as a ${kind}, which runs by itself; compile it without --kind for a host`);
 
 /**
  * The error of a module that has other imports and exports than a compiled one.
@@ -64,7 +81,11 @@ export const byItself = ({ name, kind }) => new ArtifactError(`'${name}' is comp
  */
 export function otherModule(module, lacks) {
   const imports = WebAssembly.Module.imports(module).map((item) => `${item.module}.${item.name}`);
-  return new ArtifactError(imports.length ? `the module must import nothing, but imports ${imports.slice(0, 5).join(', ')}` : `the module exports no ${lacks === 'memory' ? lacks : 'function'} '${lacks}'`);
+  return new ArtifactError(
+    (imports.length
+      ? `the module must import nothing, but imports ${imports.slice(0, 5).join(', ')}`
+      : `the module exports no ${lacks === 'memory' ? lacks : 'function'} '${lacks}'`) + ANEW,
+  );
 }
 
 /**
@@ -75,7 +96,11 @@ export function otherModule(module, lacks) {
  */
 export function otherMemory({ name, memoryBytes }, memory, buffer) {
   const other = memory.buffer === buffer && buffer.byteLength !== memoryBytes;
-  return new ArtifactError(other ? `the manifest states ${memoryBytes} bytes of memory, the module has ${buffer.byteLength}` : `the memory of '${name}' may grow beyond the ${memoryBytes} bytes that the manifest states`);
+  return new ArtifactError(
+    (other
+      ? `the manifest states ${memoryBytes} bytes of memory, the module has ${buffer.byteLength}`
+      : `the memory of '${name}' may grow beyond the ${memoryBytes} bytes that the manifest states`) + ANEW,
+  );
 }
 
 /**
@@ -83,10 +108,14 @@ export function otherMemory({ name, memoryBytes }, memory, buffer) {
  * @param {number} needed
  * @param {number} limit
  */
-export const tooLarge = (needed, limit) => new LimitError(`the module needs ${needed} bytes of memory, the limit is ${limit}`);
+export const tooLarge = (needed, limit) =>
+  new LimitError(
+    `the module needs ${needed} bytes of memory, the limit is ${limit}: load it with a higher memoryLimit`,
+  );
 
 /** The error of a module that this engine could not run. @param {string[]} features that it lacks */
-export const featureless = (features) => new UnsupportedError(`this engine lacks the WebAssembly feature ${features.join(' and ')} that the module needs`);
+export const featureless = (features) =>
+  new UnsupportedError(`this engine lacks the WebAssembly feature ${features.join(' and ')} that the module needs`);
 
 /** @param {number} bytes */
 const size = (bytes) => `${bytes} bytes${bytes < 1e6 ? '' : ` (${(bytes / 2 ** 20).toFixed(1)} MiB)`}`;
@@ -98,8 +127,13 @@ const size = (bytes) => `${bytes} bytes${bytes < 1e6 ? '' : ` (${(bytes / 2 ** 2
  */
 export function notStarted(cause, { name, memoryBytes }) {
   const why = /** @type {Error} */ (cause).message;
-  if (cause instanceof WebAssembly.RuntimeError) return new ArtifactError(`the module traps when it starts: ${why}`, { cause });
-  return new LimitError(`there is no room for the ${size(memoryBytes)} of memory that '${name}' needs in one piece: ${why}`, { cause });
+  if (cause instanceof WebAssembly.RuntimeError)
+    return new ArtifactError(`the module traps when it starts: ${why}${ANEW}`, { cause });
+  return new LimitError(
+    `there is no room for the ${size(memoryBytes)} of memory that '${name}' needs in one piece: ${why}; dispose of executables ` +
+      `that you no longer need`,
+    { cause },
+  );
 }
 
 /**
@@ -107,7 +141,9 @@ export function notStarted(cause, { name, memoryBytes }) {
  * @param {ArtifactError} error
  */
 export function notFetched({ message, cause }) {
-  const hint = /** @type {any} */ (globalThis).location ? ' (no network, no such server, no CORS headers or forbidden by a Content-Security-Policy)' : '';
+  const hint = /** @type {any} */ (globalThis).location
+    ? ' (no network, no such server, no CORS headers or forbidden by a Content-Security-Policy)'
+    : '';
   return new ArtifactError(message + hint, { cause });
 }
 
@@ -120,19 +156,29 @@ export function notFetched({ message, cause }) {
 export function notCompiled({ message, cause }, where, bytes) {
   if (bytes && String(bytes.subarray(0, 4)) !== '0,97,115,109') {
     const isPage = /^\s*</.test(new TextDecoder().decode(bytes.subarray(0, 64)));
-    const why = isPage ? 'it is an HTML page, so the address is probably wrong' : bytes.length ? "it does not begin with the bytes '\\0asm'" : 'it is empty';
+    const why = isPage
+      ? 'it is an HTML page, so the address is probably wrong'
+      : bytes.length
+        ? "it does not begin with the bytes '\\0asm'"
+        : 'it is empty';
     return new ArtifactError(`${where || 'this'} is not a WebAssembly module: ${why}`, { cause });
   }
   const why = /** @type {Error} */ (cause).message;
   if (/unsafe-eval|Content.Security|CSP/i.test(why)) {
-    return new UnsupportedError(`the page's Content-Security-Policy forbids WebAssembly: add 'wasm-unsafe-eval' to its script-src (${why})`, { cause });
+    return new UnsupportedError(
+      `the page's Content-Security-Policy forbids WebAssembly: add 'wasm-unsafe-eval' to its script-src (${why})`,
+      { cause },
+    );
   }
   const lacking = missing();
   let hint = '';
-  if (/magic/.test(why)) hint = ': it is not a WebAssembly module, perhaps an HTML page, so the address is probably wrong';
+  if (/magic/.test(why))
+    hint = ': it is not a WebAssembly module, perhaps an HTML page, so the address is probably wrong';
   else if (/network|fetch|abort|terminated/i.test(why)) hint = ': the connection broke';
-  else if (/past (the )?end|fell off|unexpected end|expected \d+ (more )?bytes?|out of bounds|truncated/i.test(why)) hint = ': the file is probably cut short';
+  else if (/past (the )?end|fell off|unexpected end|expected \d+ (more )?bytes?|out of bounds|truncated/i.test(why))
+    hint = ': the file is probably cut short';
   // An engine refuses instructions of a feature it lacks before anybody can read the manifest.
-  else if (lacking.length) hint = ` (this engine lacks ${lacking.join(' and ')}: if the module was compiled for it, load the simd128 build)`;
+  else if (lacking.length)
+    hint = ` (this engine lacks ${lacking.join(' and ')}: if the module was compiled for it, load the simd128 build)`;
   return new ArtifactError(message + hint, { cause });
 }

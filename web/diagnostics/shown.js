@@ -28,10 +28,14 @@ export function show(exe) {
 
 /** @param {import('../manifest.js').Manifest} manifest */
 function line({ name, parameters, results }) {
-  const of = (/** @type {readonly Leaf[]} */ leaves, /** @type {string} */ kind) => leaves.filter((leaf) => leaf.kind === kind);
+  const of = (/** @type {readonly Leaf[]} */ leaves, /** @type {string} */ kind) =>
+    leaves.filter((leaf) => leaf.kind === kind);
   const held = ['weight', 'state'].map((kind) => [kind, of(parameters, kind)]).filter(([, { length }]) => length);
-  const parts = held.map(([kind, leaves]) => `; ${kind}${leaves.length === 1 ? '' : 's'} ${named(/** @type {Leaf[]} */ (leaves))}`);
-  const interface_ = `${named(of(parameters, 'input')) || 'no inputs'} -> ${named(of(results, 'output')) || 'no outputs'}`;
+  const parts = held.map(
+    ([kind, leaves]) => `; ${kind}${leaves.length === 1 ? '' : 's'} ${named(/** @type {Leaf[]} */ (leaves))}`,
+  );
+  const interface_ =
+    `${named(of(parameters, 'input')) || 'no inputs'} -> ` + `${named(of(results, 'output')) || 'no outputs'}`;
   return `<Executable '${short(name)}': ${interface_}${parts.join('')}>`.replace(UNSEEN, '\ufffd');
 }
 

@@ -23,7 +23,10 @@ export function answerForm(accept, body, results) {
   const form = preferred(accept, [usual, ...possible.filter((type) => type !== usual)]);
   if (form) return form;
   const names = possible.filter((type) => type !== 'application/zip').join(', ');
-  const why = !single.length && preferred(accept, [NPY, RAW]) ? ` of ${results.length} results, which do not go into one array` : '';
+  const why =
+    !single.length && preferred(accept, [NPY, RAW])
+      ? ` of ${results.length} results, which do not go into one array`
+      : '';
   throw new Refusal(406, `there is no answer of the type '${accept}'${why}: accept ${names}`);
 }
 
@@ -34,7 +37,8 @@ export function answerForm(accept, body, results) {
  * @returns {string | Uint8Array}
  */
 export function writeAnswer(form, results, arrays) {
-  if (form === JSON_TYPE) return `{${results.map((slot, i) => `${JSON.stringify(slot.name)}:${toLists(slot, arrays[i])}`).join(',')}}\n`;
+  if (form === JSON_TYPE)
+    return `{${results.map((slot, i) => `${JSON.stringify(slot.name)}:${toLists(slot, arrays[i])}`).join(',')}}\n`;
   if (form === RAW) return toRaw(arrays[0]);
   if (form === NPY) return toNpy(results[0], arrays[0]);
   return writeZip(results.map((slot, i) => [`${slot.name}.npy`, toNpy(slot, arrays[i])]));

@@ -11,14 +11,21 @@ import { readZip } from './zip.js';
 /** @typedef {import('./slots.js').Slot} Slot */
 /** @typedef {import('./slots.js').Given} Given */
 
-export const [JSON_TYPE, NPY, NPZ, RAW, FORM] = ['application/json', 'application/x-npy', 'application/x-npz', 'application/octet-stream', 'multipart/form-data'];
+export const [JSON_TYPE, NPY, NPZ, RAW, FORM] = [
+  'application/json',
+  'application/x-npy',
+  'application/x-npz',
+  'application/octet-stream',
+  'multipart/form-data',
+];
 const TYPES = [JSON_TYPE, NPY, NPZ, RAW, FORM];
 /** Of text: a number takes up to 25 characters, and in indented JSON a line of its own. */
 const BYTES_OF_A_NUMBER = 64;
 const BYTES_AROUND = 1 << 16;
 
 /** The most bytes that inputs in any form can need. @param {Slot[]} inputs */
-export const limitOf = (inputs) => inputs.reduce((sum, { count }) => sum + BYTES_AROUND + count * BYTES_OF_A_NUMBER, BYTES_AROUND);
+export const limitOf = (inputs) =>
+  inputs.reduce((sum, { count }) => sum + BYTES_AROUND + count * BYTES_OF_A_NUMBER, BYTES_AROUND);
 
 /**
  * Returns the format of a body, as its headers state it. Throws Refusal for others than the known.
@@ -27,12 +34,17 @@ export const limitOf = (inputs) => inputs.reduce((sum, { count }) => sum + BYTES
  */
 export function formOf(headers, inputs) {
   const coding = headers.get('Content-Encoding') ?? 'identity';
-  if (coding.toLowerCase() !== 'identity') throw new Refusal(415, `the body is encoded as '${coding}': send it as it is`);
+  if (coding.toLowerCase() !== 'identity')
+    throw new Refusal(415, `the body is encoded as '${coding}': send it as it is`);
   const { type: given, parameters } = mediaType(headers.get('Content-Type') ?? '');
   const type = given === '' ? JSON_TYPE : given === 'application/zip' ? NPZ : given;
   if (!TYPES.includes(type)) throw new Refusal(415, `the model does not read '${given}': send ${TYPES.join(', ')}`);
   if ((type === NPY || type === RAW) && inputs.length !== 1) {
-    throw new Refusal(415, `${type} is one array, and the model takes ${inputs.length} (${inputs.map(({ name }) => name).join(', ')}): send ${NPZ} or ${JSON_TYPE}`);
+    throw new Refusal(
+      415,
+      `${type} is one array, and the model takes ${inputs.length} (${inputs.map(({ name }) => name).join(', ')}): ` +
+        `send ${NPZ} or ${JSON_TYPE}`,
+    );
   }
   const limit = type === RAW ? inputs[0].count * inputs[0].array.BYTES_PER_ELEMENT : limitOf(inputs);
   return { type, parameters, limit };
@@ -44,7 +56,8 @@ export function formOf(headers, inputs) {
  * @param {number} limit
  */
 export async function readBody({ headers, body }, limit) {
-  const tooLarge = (/** @type {string} */ size) => new Refusal(413, `the body has ${size} bytes, and the inputs can need ${limit} at most`);
+  const tooLarge = (/** @type {string} */ size) =>
+    new Refusal(413, `the body has ${size} bytes, and the inputs can need ${limit} at most`);
   const stated = Number(headers.get('Content-Length') ?? 0);
   if (stated > limit) throw tooLarge(String(stated));
   const parts = [];
@@ -85,7 +98,10 @@ export async function readInputs(inputs, { type, parameters, limit }, body) {
   if (type === NPZ) return fromFiles(inputs, await readZip(body, limit));
   if (type === FORM) return fromParts(inputs, readForm(body, parameters.get('boundary')));
   if (!inputs.length && !body.length) return [];
-  const value = parse(decode(body), inputs.some((input) => /^[su]64$/.test(input.type)));
+  const value = parse(
+    decode(body),
+    inputs.some((input) => /^[su]64$/.test(input.type)),
+  );
   const named = value !== null && typeof value === 'object' && !Array.isArray(value);
   if (inputs.length === 1 && !named) return [fromLists(inputs[0], value)];
   if (!named) {
@@ -105,7 +121,8 @@ const list = (inputs) => inputs.map((input) => `'${input.name}': ${expected(inpu
  */
 function complete(inputs, names) {
   const wrong = names.find((name) => !inputs.some((input) => input.name === name));
-  if (wrong !== undefined) unfit(`the model has no input '${wrong.slice(0, 100)}'; it takes ${list(inputs)}`, { field: wrong.slice(0, 100) });
+  if (wrong !== undefined)
+    unfit(`the model has no input '${wrong.slice(0, 100)}'; it takes ${list(inputs)}`, { field: wrong.slice(0, 100) });
   const missing = inputs.find((input) => !names.includes(input.name));
   if (missing) unfit(`input '${missing.name}' is missing`, { field: missing.name, expected: expected(missing) });
 }
@@ -118,9 +135,13 @@ function fromFiles(inputs, files) {
   const named = new Map([...files].map(([name, file]) => [name.replace(/\.npy$/, ''), file]));
   // What numpy.savez calls arrays that were given without names.
   const counted = !inputs.some((input) => named.has(input.name)) && inputs.every((_, i) => named.has(`arr_${i}`));
-  const found = counted ? new Map([...named].map(([name, file]) => [inputs[Number(/^arr_(\d+)$/.exec(name)?.[1])]?.name ?? name, file])) : named;
+  const found = counted
+    ? new Map([...named].map(([name, file]) => [inputs[Number(/^arr_(\d+)$/.exec(name)?.[1])]?.name ?? name, file]))
+    : named;
   complete(inputs, [...found.keys()]);
-  return inputs.map((input) => fromNpy(input, /** @type {Uint8Array} */ (found.get(input.name)), `'${input.name}' in the archive`));
+  return inputs.map((input) =>
+    fromNpy(input, /** @type {Uint8Array} */ (found.get(input.name)), `'${input.name}' in the archive`),
+  );
 }
 
 /**
@@ -140,7 +161,12 @@ function fromParts(inputs, parts) {
   return inputs.map((input) => fromPart(input, /** @type {import('./form.js').Part} */ (given.get(input.name))));
 }
 
-const ENDINGS = new Map([['npy', NPY], ['json', JSON_TYPE], ['txt', 'text/plain'], ['csv', 'text/plain']]);
+const ENDINGS = new Map([
+  ['npy', NPY],
+  ['json', JSON_TYPE],
+  ['txt', 'text/plain'],
+  ['csv', 'text/plain'],
+]);
 
 /**
  * @param {Slot} input
@@ -157,5 +183,7 @@ function fromPart(input, { filename, type: stated, bytes }) {
   if (type === RAW) return fromRaw(input, bytes);
   if (type === JSON_TYPE) return fromLists(input, parse(decode(bytes, what), /^[su]64$/.test(input.type), what));
   if (type === 'text/plain' || type === 'text/csv') return fromText(input, decode(bytes, what));
-  throw new Refusal(415, `${what} is '${type}' in the form: send ${NPY}, ${JSON_TYPE}, ${RAW} or text/plain`, { field: input.name });
+  throw new Refusal(415, `${what} is '${type}' in the form: send ${NPY}, ${JSON_TYPE}, ${RAW} or text/plain`, {
+    field: input.name,
+  });
 }

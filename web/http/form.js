@@ -1,11 +1,17 @@
-// multipart/form-data, which forms of pages send. Its parts are bytes, which a FormData would take for text where they have no file name.
+// multipart/form-data, which forms of pages send. Its parts are bytes, which a FormData would take for text where they
+// have no file name.
 
 import { unreadable } from './refusal.js';
 
 /** @typedef {{name: string, filename: string, type: string | undefined, bytes: Uint8Array<ArrayBuffer>}} Part */
 
 /** Returns a name without the escapes that browsers write for signs that would end it. @param {string} name */
-const unescaped = (name) => name.replace(/%22/g, '"').replace(/%0d/gi, '\r').replace(/%0a/gi, '\n').replace(/\\(["\\])/g, '$1');
+const unescaped = (name) =>
+  name
+    .replace(/%22/g, '"')
+    .replace(/%0d/gi, '\r')
+    .replace(/%0a/gi, '\n')
+    .replace(/\\(["\\])/g, '$1');
 
 /**
  * The parts of a form.
@@ -24,7 +30,9 @@ export function readForm(bytes, boundary) {
   while (!text.startsWith('--', at)) {
     const head = /[ \t]*\r\n/y;
     head.lastIndex = at;
-    const start = head.test(text) ? head.lastIndex : unreadable('a boundary of the form is followed by something else than a line');
+    const start = head.test(text)
+      ? head.lastIndex
+      : unreadable('a boundary of the form is followed by something else than a line');
     // A part without headers begins with an empty line.
     const blank = text.startsWith('\r\n', start) ? start - 2 : end(text, '\r\n\r\n', start);
     const headers = new TextDecoder().decode(bytes.subarray(start, Math.max(start, blank)));

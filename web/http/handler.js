@@ -27,22 +27,31 @@ import { isDynamic, sizes, slots } from './slots.js';
  * @property {(promise: Promise<any>) => void} [waitUntil] keeps the worker until a promise is settled
  */
 
-const METHODS = new Map([['/', 'GET, HEAD, POST'], ['/healthz', 'GET, HEAD']]);
+const METHODS = new Map([
+  ['/', 'GET, HEAD, POST'],
+  ['/healthz', 'GET, HEAD'],
+]);
 const TEXT = 'text/plain; charset=utf-8';
 
 /**
- * Answers requests with the results of a model: `GET /` says what it takes and gives, `POST /` runs it on JSON, .npy, .npz, a form or raw
- * bytes, `GET /healthz` says whether it is ready. Errors are JSON too. Each run begins with the states that the model was loaded with.
+ * Answers requests with the results of a model: `GET /` says what it takes and gives, `POST /` runs it on JSON, .npy,
+ * .npz, a form or raw bytes, `GET /healthz` says whether it is ready. Errors are JSON too. Each run begins with the
+ * states that the model was loaded with.
  *
- * `load` is called for the first request and has what the platform passes beside it. It is called again for the next request if it failed,
- * after a run that trapped, and for every run of a model that keeps something inside which cannot be set, as a random state.
+ * `load` is called for the first request and has what the platform passes beside it. It is called again for the next
+ * request if it failed, after a run that trapped, and for every run of a model that keeps something inside which cannot
+ * be set, as a random state.
  * @param {(env?: any, context?: any) => Served | Promise<Served>} load
- * @param {{base?: string}} [options] `base` is the path that the model lies at, as `/api/model`, where that is not the root
+ * @param {{base?: string}} [options] `base` is the path that the model lies at, as `/api/model`, where that is not the
+ *   root
  * @returns {(request: Request, env?: any, context?: any) => Promise<Response>}
  */
 export function handler(load, { base = '' } = {}) {
   const root = base.replace(/\/$/, '');
-  if (typeof load !== 'function') throw new ArgumentError(`handler takes a function that loads the model, as in handler(() => load()); got ${typeof load}`);
+  if (typeof load !== 'function')
+    throw new ArgumentError(
+      `handler takes a function that loads the model, as in handler(() => load()); got ${typeof load}`,
+    );
   /** @type {Promise<Service> | undefined} */
   let loading;
 
@@ -72,7 +81,7 @@ export function handler(load, { base = '' } = {}) {
     let current = await service(env, context);
     // Another request had it while this one waited.
     while (current.spent) current = await service(env, context);
-    if (current.spent = current.once) loading = undefined;
+    if ((current.spent = current.once)) loading = undefined;
     try {
       const arrays = current.run(given);
       return reply(200, type, writeAnswer(type, results, arrays));
@@ -91,7 +100,8 @@ export function handler(load, { base = '' } = {}) {
     try {
       const methods = METHODS.get(path);
       if (!methods) throw new Refusal(404, `there is nothing at ${pathname}: the model is at ${root || '/'}`);
-      if (!methods.includes(asked)) throw new Refusal(405, `${pathname} takes ${methods}, not ${request.method}`, {}, { Allow: methods });
+      if (!methods.includes(asked))
+        throw new Refusal(405, `${pathname} takes ${methods}, not ${request.method}`, {}, { Allow: methods });
       if (asked === 'POST') response = await run(request, env, context);
       else {
         const current = await service(env, context);
@@ -99,7 +109,8 @@ export function handler(load, { base = '' } = {}) {
       }
     } catch (error) {
       if (!(error instanceof Refusal)) console.error(error);
-      const { status, message, details, headers } = error instanceof Refusal ? error : new Refusal(500, 'the server failed; its log says why');
+      const { status, message, details, headers } =
+        error instanceof Refusal ? error : new Refusal(500, 'the server failed; its log says why');
       response = reply(status, JSON_TYPE, `${JSON.stringify({ error: { status, message, ...details } })}\n`, headers);
     }
     return request.method === 'HEAD' ? new Response(null, response) : response;
@@ -126,12 +137,17 @@ class Service {
   /** @param {Served} model */
   constructor(model) {
     const { manifest } = model ?? {};
-    if (typeof model?.run !== 'function' || !manifest) throw new ArgumentError('what handler was given to load a model gave none');
+    if (typeof model?.run !== 'function' || !manifest)
+      throw new ArgumentError('what handler was given to load a model gave none');
     const kinds = new Set(manifest.requests.map(({ kind }) => kind));
     const { least = 1, replicas, partitions } = manifest.devices ?? {};
-    if (Math.max(least, replicas ?? 1, partitions ?? 1) > 1) throw new UnsupportedError(`'${manifest.name}' runs on several devices, which one request does not have`);
+    if (Math.max(least, replicas ?? 1, partitions ?? 1) > 1)
+      throw new UnsupportedError(`'${manifest.name}' runs on several devices, which one request does not have`);
     for (const kind of ['infeed', 'outfeed', 'send', 'recv']) {
-      if (kinds.has(kind)) throw new UnsupportedError(`'${manifest.name}' has ${kind}, and a request ends nothing that comes or goes during a run`);
+      if (kinds.has(kind))
+        throw new UnsupportedError(
+          `'${manifest.name}' has ${kind}, and a request ends nothing that comes or goes during a run`,
+        );
     }
     this.model = model;
     this.once = manifest.stateful;
@@ -139,28 +155,40 @@ class Service {
     this.inputs = inputs;
     this.results = results;
     const states = manifest.parameters.filter((leaf) => leaf.kind === 'state');
-    this.states = states.map(({ name }) => /** @type {[never, never]} */ ([name, model.get(/** @type {never} */ (name))]));
+    this.states = states.map(
+      ({ name }) => /** @type {[never, never]} */ ([name, model.get(/** @type {never} */ (name))]),
+    );
   }
 
   /** @param {import('./slots.js').Given[]} given @returns {import('./slots.js').Given[]} */
   run(given) {
     const { model, inputs, results } = this;
     for (const [name, value] of this.states) model.set(name, value);
-    const answer = model.run(...given.map(({ array, shape }, i) => (isDynamic(inputs[i]) ? Object.assign(array, { shape }) : array)));
-    if (typeof answer?.then === 'function') throw new UnsupportedError('the model runs in a worker: load it without the option worker');
+    const answer = model.run(
+      ...given.map(({ array, shape }, i) => (isDynamic(inputs[i]) ? Object.assign(array, { shape }) : array)),
+    );
+    if (typeof answer?.then === 'function')
+      throw new UnsupportedError('the model runs in a worker: load it without the option worker');
     const arrays = Array.isArray(answer) ? answer : results.map(({ name }) => answer[name]);
     return arrays.map((array, i) => ({ array, shape: array.shape ?? results[i].dimensions }));
   }
 
-  /** Returns the answer that describes the model: JSON for a program, a page for a browser. @param {string | null} accept */
+  /**
+   * Returns the answer that describes the model: JSON for a program, a page for a browser.
+   * @param {string | null} accept
+   */
   describe(accept) {
     const { inputs, results } = this;
     const { name } = this.model.manifest;
     const vary = { Vary: 'Accept' };
     if (preferred(accept, [JSON_TYPE, 'text/html']) === 'text/html') {
-      return reply(200, 'text/html; charset=utf-8', page(name, inputs, results), { ...vary, 'Content-Security-Policy': POLICY });
+      return reply(200, 'text/html; charset=utf-8', page(name, inputs, results), {
+        ...vary,
+        'Content-Security-Policy': POLICY,
+      });
     }
-    const list = (/** @type {import('./slots.js').Slot[]} */ items) => items.map((slot) => ({ name: slot.name, type: slot.type, shape: sizes(slot) }));
+    const list = (/** @type {import('./slots.js').Slot[]} */ items) =>
+      items.map((slot) => ({ name: slot.name, type: slot.type, shape: sizes(slot) }));
     return reply(200, JSON_TYPE, `${JSON.stringify({ name, inputs: list(inputs), results: list(results) })}\n`, vary);
   }
 }

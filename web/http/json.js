@@ -7,7 +7,11 @@ import { fits, isDynamic, product, refuse, refuseNumber } from './slots.js';
 /** @typedef {import('./slots.js').Slot} Slot */
 /** @typedef {import('./slots.js').Given} Given */
 
-const NAMED = new Map([['NaN', NaN], ['Infinity', Infinity], ['-Infinity', -Infinity]]);
+const NAMED = new Map([
+  ['NaN', NaN],
+  ['Infinity', Infinity],
+  ['-Infinity', -Infinity],
+]);
 
 /** @param {Uint8Array} bytes @param {string} [what] */
 export function decode(bytes, what = 'the body') {
@@ -43,13 +47,23 @@ export function parse(text, exact, what = 'the body') {
  * @param {{source?: string}} [context] which engines give since 2023
  */
 const exactly = (_, value, context) =>
-  typeof value === 'number' && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? '') ? BigInt(/** @type {string} */ (context?.source)) : value;
+  typeof value === 'number' && !Number.isSafeInteger(value) && /^-?\d+$/.test(context?.source ?? '')
+    ? BigInt(/** @type {string} */ (context?.source))
+    : value;
 
 /** @param {any} value */
-const nameOf = (value) => (value === null ? 'null' : Array.isArray(value) ? 'a list' : typeof value === 'object' ? 'an object' : `a ${typeof value}`);
+const nameOf = (value) =>
+  value === null
+    ? 'null'
+    : Array.isArray(value)
+      ? 'a list'
+      : typeof value === 'object'
+        ? 'an object'
+        : `a ${typeof value}`;
 
 /** @param {any} item */
-const shown = (item) => (typeof item === 'object' ? nameOf(item) : typeof item === 'bigint' ? String(item) : JSON.stringify(item).slice(0, 60));
+const shown = (item) =>
+  typeof item === 'object' ? nameOf(item) : typeof item === 'bigint' ? String(item) : JSON.stringify(item).slice(0, 60);
 
 /**
  * An input from nested lists, or from one list of all elements.
@@ -66,11 +80,16 @@ export function fromLists(slot, value) {
   // What an empty list would have in it is not to be seen.
   if (nesting.at(-1) === 0) shape = [...nesting, ...[...slot.dimensions, ...parts].slice(nesting.length)];
   const pairs = !parts.length || shape.at(-1) === 2;
-  const flat = !isDynamic(slot) && pairs && nesting.length === 1 + parts.length && nesting[0] * slot.components === slot.count;
+  const flat =
+    !isDynamic(slot) && pairs && nesting.length === 1 + parts.length && nesting[0] * slot.components === slot.count;
   if (!(flat || (shape.length === depth && pairs && fits(slot, shape.slice(0, slot.dimensions.length))))) {
     if (!nesting.length && typeof value !== 'number' && typeof value !== 'boolean') refuse(slot, nameOf(value));
     const inner = parts.length && pairs ? shape.slice(0, -1) : shape;
-    refuse(slot, `${slot.type}[${inner}]`, parts.length && !pairs ? 'each number is a list of its real and its imaginary part' : '');
+    refuse(
+      slot,
+      `${slot.type}[${inner}]`,
+      parts.length && !pairs ? 'each number is a list of its real and its imaginary part' : '',
+    );
   }
   const lists = flat ? nesting : shape;
   const array = new slot.array(product(lists));
@@ -84,7 +103,11 @@ export function fromLists(slot, value) {
     if (level < lists.length) {
       if (!Array.isArray(item) || item.length !== lists[level]) {
         const given = Array.isArray(item) ? `a list of ${item.length}` : nameOf(item);
-        refuse(slot, 'lists of different lengths', `${slot.name}${where()} is ${given}, others are lists of ${lists[level]}`);
+        refuse(
+          slot,
+          'lists of different lengths',
+          `${slot.name}${where()} is ${given}, others are lists of ${lists[level]}`,
+        );
       }
       for (let i = 0; i < item.length; i++) {
         path[level] = i;
@@ -124,9 +147,11 @@ export function fromText(slot, text) {
   const words = text.split(/[\s,;]+/).filter(Boolean);
   const values = words.map((word) => {
     const lower = word.toLowerCase();
-    if (/^[+-]?(nan|inf(inity)?)$/.test(lower)) return lower.includes('nan') ? 'NaN' : lower[0] === '-' ? '-Infinity' : 'Infinity';
+    if (/^[+-]?(nan|inf(inity)?)$/.test(lower))
+      return lower.includes('nan') ? 'NaN' : lower[0] === '-' ? '-Infinity' : 'Infinity';
     if (lower === 'true' || lower === 'false') return lower === 'true';
-    if (!/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/.test(lower)) return unreadable(`input '${slot.name}': '${word.slice(0, 60)}' is not a number`, { field: slot.name });
+    if (!/^[+-]?(\d+\.?\d*|\.\d+)(e[+-]?\d+)?$/.test(lower))
+      return unreadable(`input '${slot.name}': '${word.slice(0, 60)}' is not a number`, { field: slot.name });
     const number = Number(word);
     return exact && !Number.isSafeInteger(number) && /^[+-]?\d+$/.test(word) ? BigInt(word.replace('+', '')) : number;
   });

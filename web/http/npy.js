@@ -13,7 +13,9 @@ const LONGEST_HEADER = 1 << 16;
 
 /** HLO's element types, by their names in files. */
 const TYPES = new Map(
-  'b1:pred i1:s8 i2:s16 i4:s32 i8:s64 u1:u8 u2:u16 u4:u32 u8:u64 f2:f16 f4:f32 f8:f64 c8:c64 c16:c128'.split(' ').map((row) => /** @type {[string, string]} */ (row.split(':'))),
+  'b1:pred i1:s8 i2:s16 i4:s32 i8:s64 u1:u8 u2:u16 u4:u32 u8:u64 f2:f16 f4:f32 f8:f64 c8:c64 c16:c128'
+    .split(' ')
+    .map((row) => /** @type {[string, string]} */ (row.split(':'))),
 );
 const CODES = new Map([...TYPES].map(([code, type]) => [type, code]));
 /** NumPy casts from each kind to those that follow; of integers, signed ones do not become unsigned. */
@@ -57,8 +59,13 @@ function readHeader(bytes, what) {
   const [, , descr] = /(['"])descr\1\s*:\s*(\[|'[^']*'|"[^"]*")/.exec(header) ?? [];
   const [, , order] = /(['"])fortran_order\1\s*:\s*(True|False)/.exec(header) ?? [];
   const [, , list] = /(['"])shape\1\s*:\s*\(([\d\s,L]*)\)/.exec(header) ?? [];
-  const shape = list?.split(',').map((size) => size.replace('L', '').trim()).filter(Boolean).map(Number);
-  if (!descr || !order || !shape?.every(Number.isSafeInteger)) return unreadable(`${what} is not an npy file: its header is ${header.trim().slice(0, 100)}`);
+  const shape = list
+    ?.split(',')
+    .map((size) => size.replace('L', '').trim())
+    .filter(Boolean)
+    .map(Number);
+  if (!descr || !order || !shape?.every(Number.isSafeInteger))
+    return unreadable(`${what} is not an npy file: its header is ${header.trim().slice(0, 100)}`);
   return { descr: descr === '[' ? descr : descr.slice(1, -1), fortran: order === 'True', shape, start: start + length };
 }
 
@@ -76,22 +83,43 @@ export function fromNpy(slot, bytes, what) {
   const { descr, fortran, shape, start } = readHeader(bytes, what);
   const [, order, code] = /^([<>=|]?)([a-zA-Z]\d+)$/.exec(descr) ?? [];
   const { kind, bits, store } = numbersOf(slot.type, slot.array);
-  // NumPy knows nothing of these types, and keeps so many bytes of each element. Of one it writes a name that it cannot read.
-  const opaque = (code === `V${slot.array.BYTES_PER_ELEMENT}` && (bits || /^[su][124]$/.test(slot.type))) || (code === 'f1' && slot.type === 'f8e5m2');
+  // NumPy knows nothing of these types, and keeps so many bytes of each element. Of one it writes a name that it cannot
+  // read.
+  const opaque =
+    (code === `V${slot.array.BYTES_PER_ELEMENT}` && (bits || /^[su][124]$/.test(slot.type))) ||
+    (code === 'f1' && slot.type === 'f8e5m2');
   const type = opaque ? slot.type : (TYPES.get(code) ?? '');
   if (!type) refuse(slot, descr === '[' ? 'records' : `elements of type '${descr}'`);
   const given = `${type}[${shape}]`;
   const complex = type[0] === 'c';
-  const part = opaque ? (slot.array.BYTES_PER_ELEMENT === 2 ? 'u16' : slot.type[0] === 's' ? 's8' : 'u8') : complex ? (type === 'c64' ? 'f32' : 'f64') : type;
+  const part = opaque
+    ? slot.array.BYTES_PER_ELEMENT === 2
+      ? 'u16'
+      : slot.type[0] === 's'
+        ? 's8'
+        : 'u8'
+    : complex
+      ? type === 'c64'
+        ? 'f32'
+        : 'f64'
+      : type;
   const width = opaque ? slot.array.BYTES_PER_ELEMENT : Number(code.slice(1)) / (complex ? 2 : 1);
   const count = product(shape);
   const [needed, there] = [count * width * (complex ? 2 : 1), bytes.length - start];
-  if (there < needed) unreadable(`${what} ends early: ${given} takes ${counted(needed, 'byte')}, and there ${are(there)}`, { field: slot.name });
-  if (there > needed) unreadable(`${what} goes on after its end: ${given} takes ${counted(needed, 'byte')}, and there ${are(there)}`, { field: slot.name });
+  if (there < needed)
+    unreadable(`${what} ends early: ${given} takes ${counted(needed, 'byte')}, and there ${are(there)}`, {
+      field: slot.name,
+    });
+  if (there > needed)
+    unreadable(`${what} goes on after its end: ${given} takes ${counted(needed, 'byte')}, and there ${are(there)}`, {
+      field: slot.name,
+    });
   if (!fits(slot, shape)) refuse(slot, given);
   const from = { p: 'pred', s: 'signed', u: 'unsigned', c: 'complex' }[type[0]] ?? 'float';
-  if (!opaque && ORDER.indexOf(from) > ORDER.indexOf(kind)) refuse(slot, given, 'it would lose what the other type has');
-  if (type === slot.type && !fortran && (order !== '>' || width === 1)) return fromRaw(slot, bytes.subarray(start), shape);
+  if (!opaque && ORDER.indexOf(from) > ORDER.indexOf(kind))
+    refuse(slot, given, 'it would lose what the other type has');
+  if (type === slot.type && !fortran && (order !== '>' || width === 1))
+    return fromRaw(slot, bytes.subarray(start), shape);
 
   const view = new DataView(bytes.buffer, bytes.byteOffset + start, needed);
   const [read, little] = [READ[part], order !== '>'];
@@ -139,11 +167,18 @@ export function fromRaw(slot, bytes, shape) {
   const width = slot.array.BYTES_PER_ELEMENT * slot.components;
   if (!shape) {
     const [bound, ...rest] = slot.dimensions;
-    if (slot.dynamic.slice(1).includes(true)) refuse(slot, 'raw bytes', 'they do not say what the sizes are; npy and JSON do');
+    if (slot.dynamic.slice(1).includes(true))
+      refuse(slot, 'raw bytes', 'they do not say what the sizes are; npy and JSON do');
     const row = width * product(isDynamic(slot) ? rest : slot.dimensions);
-    if (bytes.length % width) unreadable(`the body ends in the middle of an element: ${slot.type} takes ${counted(width, 'byte')}, and there ${are(bytes.length)}`, { field: slot.name });
+    if (bytes.length % width)
+      unreadable(
+        `the body ends in the middle of an element: ${slot.type} takes ${counted(width, 'byte')}, and there ` +
+          `${are(bytes.length)}`,
+        { field: slot.name },
+      );
     const count = row ? bytes.length / row : bytes.length ? NaN : isDynamic(slot) ? bound : 1;
-    if (!Number.isInteger(count) || count > (isDynamic(slot) ? bound : 1) || (!isDynamic(slot) && count !== 1)) refuse(slot, `${slot.type}[${bytes.length / width}]`);
+    if (!Number.isInteger(count) || count > (isDynamic(slot) ? bound : 1) || (!isDynamic(slot) && count !== 1))
+      refuse(slot, `${slot.type}[${bytes.length / width}]`);
     shape = isDynamic(slot) ? [count, ...rest] : slot.dimensions;
   }
   // A copy of its own, since elements have to lie at a multiple of their size.
@@ -151,8 +186,8 @@ export function fromRaw(slot, bytes, shape) {
 }
 
 /**
- * Refuses bytes that stand for no element of a type of less than 8 bits. Those of a negative integer may have zeros above its own bits, as
- * ml_dtypes leaves them.
+ * Refuses bytes that stand for no element of a type of less than 8 bits. Those of a negative integer may have zeros
+ * above its own bits, as ml_dtypes leaves them.
  * @param {Slot} slot
  * @param {Given} given
  */

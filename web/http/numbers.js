@@ -1,5 +1,5 @@
-// The numbers of each element type: which there are, and how the loader's arrays store them. Floats that JavaScript has no arrays for are
-// stored as their bits.
+// The numbers of each element type: which there are, and how the loader's arrays store them. Floats that JavaScript has
+// no arrays for are stored as their bits.
 
 /** @typedef {number | bigint} Stored an element of a typed array */
 
@@ -7,14 +7,19 @@
  * How one number of an element type is stored; of a complex type, one part.
  * @typedef {object} Numbers
  * @property {'pred' | 'unsigned' | 'signed' | 'float' | 'complex'} kind
- * @property {(value: number | bigint) => Stored | undefined} store undefined where the type does not have it; floats are rounded
+ * @property {(value: number | bigint) => Stored | undefined} store undefined where the type does not have it; floats
+ *   are rounded
  * @property {(stored: any) => string} text as JSON
  * @property {boolean} [bits] whether a float is stored as bits
  */
 
 const words = new DataView(new ArrayBuffer(8));
 
-/** The exponent of a finite number other than zero; of one that a float of 64 bits keeps denormal, less than any that others have. @param {number} value */
+/**
+ * The exponent of a finite number other than zero; of one that a float of 64 bits keeps denormal, less than any that
+ * others have.
+ * @param {number} value
+ */
 function exponentOf(value) {
   words.setFloat64(0, value);
   return ((words.getUint16(0) >> 4) & 0x7ff) - 1023;
@@ -28,18 +33,26 @@ function roundToEven(value) {
 }
 
 /**
- * A binary float of at most 16 bits, by the name that HLO has for it: f8e4m3fn has 4 bits of exponent and 3 of mantissa.
+ * A binary float of at most 16 bits, by the name that HLO has for it: f8e4m3fn has 4 bits of exponent and 3 of
+ * mantissa.
  * @param {string} name
  */
 export function smallFloat(name) {
   const full = { f16: 'f16e5m10', bf16: 'f16e8m7' }[name] ?? name;
-  const [, width, exponents, mantissa, own, special = ''] = /** @type {RegExpExecArray} */ (/^f(\d+)e(\d+)m(\d+)(?:b(\d+))?(fn|fnuz|fnu)?$/.exec(full));
+  const [, width, exponents, mantissa, own, special = ''] = /** @type {RegExpExecArray} */ (
+    /^f(\d+)e(\d+)m(\d+)(?:b(\d+))?(fn|fnuz|fnu)?$/.exec(full)
+  );
   const [bits, m] = [Number(width), Number(mantissa)];
   const least = 1 - (own ? Number(own) : 2 ** (Number(exponents) - 1) - (special === 'fnuz' ? 0 : 1));
   const [sign, unit] = [1 << (bits - 1), 2 ** m];
   const unsigned = special === 'fnu';
   const infinity = special ? undefined : (2 ** Number(exponents) - 1) * unit;
-  const nan = { '': /** @type {number} */ (infinity) + unit / 2, fn: bits === 8 ? sign - 1 : undefined, fnuz: sign, fnu: 255 }[special];
+  const nan = {
+    '': /** @type {number} */ (infinity) + unit / 2,
+    fn: bits === 8 ? sign - 1 : undefined,
+    fnuz: sign,
+    fnu: 255,
+  }[special];
   const largest = infinity !== undefined ? infinity - 1 : special === 'fnuz' || nan === undefined ? sign - 1 : nan - 1;
   return {
     bits,
@@ -54,7 +67,11 @@ export function smallFloat(name) {
       const exponent = Math.floor(size / unit);
       return negative * (exponent ? (unit + (size % unit)) * 2 ** (exponent - 1 + least - m) : size * 2 ** (least - m));
     },
-    /** The bits of the nearest number, of two as near the even one; undefined if there is none. @param {number} value @returns {number | undefined} */
+    /**
+     * The bits of the nearest number, of two as near the even one; undefined if there is none.
+     * @param {number} value
+     * @returns {number | undefined}
+     */
     encode(value) {
       if (Number.isNaN(value)) return nan;
       const minus = value < 0 || Object.is(value, -0) ? sign : 0;
@@ -88,7 +105,8 @@ function fewest(value, isSame, most) {
     const text = value.toPrecision(digits);
     const nearest = Number(text);
     if (isSame(nearest)) return nearest;
-    // Above a power of two numbers lie twice as far apart as below it, so the second nearest may do where the nearest does not.
+    // Above a power of two numbers lie twice as far apart as below it, so the second nearest may do where the nearest
+    // does not.
     if (Math.abs(nearest) >= Math.abs(value) || Math.log2(Math.abs(value)) % 1) return undefined;
     const step = 10 ** (Math.floor(Math.log10(Math.abs(nearest))) - digits + 1);
     const second = Number((nearest + Math.sign(nearest) * step).toPrecision(digits));
@@ -104,7 +122,8 @@ function fewest(value, isSame, most) {
  * @param {number} value
  * @param {(finite: number) => string} finite
  */
-const floatText = (value, finite) => (Object.is(value, -0) ? '-0.0' : Number.isFinite(value) ? (value ? finite(value) : '0') : `"${value}"`);
+const floatText = (value, finite) =>
+  Object.is(value, -0) ? '-0.0' : Number.isFinite(value) ? (value ? finite(value) : '0') : `"${value}"`;
 
 /** @type {Numbers} */
 const F64 = { kind: 'float', store: Number, text: (stored) => floatText(stored, String) };
@@ -155,7 +174,11 @@ function integers(kind, bits) {
 
 // biome-ignore-start lint/suspicious/noDoubleEquals: true and 1n are 1
 /** @type {Numbers} */
-const PRED = { kind: 'pred', store: (value) => (value == 0 || value == 1 ? Number(value) : undefined), text: (stored) => String(stored !== 0) };
+const PRED = {
+  kind: 'pred',
+  store: (value) => (value == 0 || value == 1 ? Number(value) : undefined),
+  text: (stored) => String(stored !== 0),
+};
 // biome-ignore-end lint/suspicious/noDoubleEquals: true and 1n are 1
 
 /** @type {Map<string, Numbers>} */

@@ -1,6 +1,9 @@
 // Why a request is not answered as it was meant: the status and what the body of the answer says.
 
-/** @typedef {{field?: string, expected?: string, given?: string}} Details the input that is wrong, what it must be, and what it is */
+/**
+ * @typedef {{field?: string, expected?: string, given?: string}} Details the input that is wrong, what it must be, and
+ *   what it is
+ */
 
 /** An answer other than 200. */
 export class Refusal extends Error {

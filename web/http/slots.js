@@ -54,7 +54,8 @@ export const isDynamic = ({ dynamic }) => dynamic.includes(true);
  * @param {number[]} shape
  */
 export const fits = ({ dimensions, dynamic }, shape) =>
-  shape.length === dimensions.length && shape.every((size, d) => (dynamic[d] ? size <= dimensions[d] : size === dimensions[d]));
+  shape.length === dimensions.length &&
+  shape.every((size, d) => (dynamic[d] ? size <= dimensions[d] : size === dimensions[d]));
 
 /**
  * Refuses what was given for an input.
@@ -64,7 +65,11 @@ export const fits = ({ dimensions, dynamic }, shape) =>
  * @returns {never}
  */
 export function refuse(slot, given, why = '') {
-  unfit(`input '${slot.name}' must be ${expected(slot)}; got ${given}${why && `: ${why}`}`, { field: slot.name, expected: expected(slot), given });
+  unfit(`input '${slot.name}' must be ${expected(slot)}; got ${given}${why && `: ${why}`}`, {
+    field: slot.name,
+    expected: expected(slot),
+    given,
+  });
 }
 
 /**
@@ -75,7 +80,10 @@ export function refuse(slot, given, why = '') {
  * @returns {never}
  */
 export function refuseNumber(slot, where, value) {
-  unfit(`${slot.name}${where} is ${value}, which ${slot.type} does not have`, { field: slot.name, expected: expected(slot) });
+  unfit(`${slot.name}${where} is ${value}, which ${slot.type} does not have`, {
+    field: slot.name,
+    expected: expected(slot),
+  });
 }
 
 /**

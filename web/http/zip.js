@@ -38,18 +38,25 @@ export async function readZip(bytes, limit) {
   let total = 0;
   for (let count = view.getUint16(end + 10, true); count; count--) {
     if (at + 46 > end || view.getUint32(at, true) !== CENTRAL) damaged('its directory ends early');
-    const [flags, method, crc] = [view.getUint16(at + 8, true), view.getUint16(at + 10, true), view.getUint32(at + 16, true)];
+    const [flags, method, crc] = [
+      view.getUint16(at + 8, true),
+      view.getUint16(at + 10, true),
+      view.getUint32(at + 16, true),
+    ];
     const [packed, size] = [view.getUint32(at + 20, true), view.getUint32(at + 24, true)];
     const [nameLength, extra, comment] = [28, 30, 32].map((offset) => view.getUint16(at + offset, true));
     const place = view.getUint32(at + 42, true);
     const name = new TextDecoder().decode(bytes.subarray(at + 46, at + 46 + nameLength));
     at += 46 + nameLength + extra + comment;
-    if (place + 30 > end || view.getUint32(place, true) !== LOCAL) damaged(`there is nothing where '${name}' should begin`);
+    if (place + 30 > end || view.getUint32(place, true) !== LOCAL)
+      damaged(`there is nothing where '${name}' should begin`);
     const start = place + 30 + view.getUint16(place + 26, true) + view.getUint16(place + 28, true);
     if (start + packed > end) damaged(`'${name}' ends early`);
     if (flags & 1) unreadable(`'${name}' in the archive is encrypted`);
-    if (method !== 0 && method !== DEFLATED) unreadable(`'${name}' in the archive is compressed by method ${method}; known are 0 (stored) and 8 (deflated)`);
-    if ((total += size) > limit) throw new Refusal(413, `the files in the archive have more than the ${limit} bytes that the inputs can need`);
+    if (method !== 0 && method !== DEFLATED)
+      unreadable(`'${name}' in the archive is compressed by method ${method}; known are 0 (stored) and 8 (deflated)`);
+    if ((total += size) > limit)
+      throw new Refusal(413, `the files in the archive have more than the ${limit} bytes that the inputs can need`);
     const data = bytes.subarray(start, start + packed);
     const file = method ? await inflate(data, size) : data;
     if (file?.length !== size || crc32(file) !== crc) damaged(`the content of '${name}' is not what it was`);

@@ -1,5 +1,6 @@
-// The time that one call may take: `load` takes this in for its option `timeout`. JavaScript cannot interrupt WebAssembly, so where the module
-// runs in this thread the clock is looked at between two calls into it; a worker is ended from outside, see remote.js.
+// The time that one call may take: `load` takes this in for its option `timeout`. JavaScript cannot interrupt
+// WebAssembly, so where the module runs in this thread the clock is looked at between two calls into it; a worker is
+// ended from outside, see remote.js.
 
 import { ArgumentError, LimitError } from '../errors.js';
 
@@ -14,15 +15,17 @@ export const after = (work, seconds) => setTimeout(work, Math.min(Math.max(secon
 
 /** @param {unknown} seconds */
 export function checkTimeout(seconds) {
-  if (typeof seconds !== 'number' || !(seconds > 0)) throw new ArgumentError(`timeout is in seconds, above 0; got ${seconds}`);
+  if (typeof seconds !== 'number' || !(seconds > 0))
+    throw new ArgumentError(`timeout is in seconds, above 0; got ${seconds}`);
 }
 
 /**
  * @param {string} what the call
  * @param {number} seconds
- * @param {string} [then] what to do, or what came of it
+ * @param {string} [then] what came of it, and what to do
  */
-export const late = (what, seconds, then = '') => new LimitError(`${what} took longer than the ${seconds} s that the option timeout allows${then}`);
+export const late = (what, seconds, then = ': load it with a longer timeout') =>
+  new LimitError(`${what} took longer than the ${seconds} s that the option timeout allows${then}`);
 
 /** The time of the call that is under way. */
 export class Budget {

@@ -2,7 +2,8 @@
 
 const SLICE = 10; // milliseconds
 
-// A message comes back sooner than a timer, which browsers hold back; Node serves messages before timers, but has a call for this.
+// A message comes back sooner than a timer, which browsers hold back; Node serves messages before timers, but has a
+// call for this.
 const { setImmediate } = /** @type {any} */ (globalThis);
 
 /**
@@ -14,7 +15,9 @@ const { setImmediate } = /** @type {any} */ (globalThis);
  */
 export async function inSlices(step, signal, buffer, held, ended) {
   // A run that ends early leaves states as they were, sizes of dynamic dimensions included.
-  const places = held.filter(({ leaf }) => leaf.kind === 'state').flatMap(({ leaf: { offset, bytes, raw } }) => [{ offset, bytes }, ...sizes(raw.sizes)]);
+  const places = held
+    .filter(({ leaf }) => leaf.kind === 'state')
+    .flatMap(({ leaf: { offset, bytes, raw } }) => [{ offset, bytes }, ...sizes(raw.sizes)]);
   /** @type {ArrayBuffer[]} */
   let before = [];
   const channel = setImmediate ? undefined : new MessageChannel();

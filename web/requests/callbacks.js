@@ -1,5 +1,6 @@
-// Callbacks: Python functions that a JAX program calls. None of them is here: a function given by the caller serves one, the format that
-// `jax.debug.print` has left is printed, and any other ends the run. Mirrors xla_wasm/host/calls.py.
+// Callbacks: Python functions that a JAX program calls. None of them is here: a function given by the caller serves
+// one, the format that `jax.debug.print` has left is printed, and any other ends the run. Mirrors
+// xla_wasm/host/calls.py.
 
 import { TYPES } from '../arrays.js';
 import { ArgumentError, RunError } from '../errors.js';
@@ -19,7 +20,8 @@ export const callbackName = ({ name, place }) => `callback '${name}'${place ? ` 
 export function callback(request, functions) {
   const { target, format = '', operands, results } = request;
   if (target && Object.hasOwn(functions, target)) return functions[target];
-  if (format && target && !results.length) return (...arrays) => void console.log(visible(line(format, operands, arrays)));
+  if (format && target && !results.length)
+    return (...arrays) => void console.log(visible(line(format, operands, arrays)));
   const why = target
     ? `a Python function, which is not here: pass one, load(source, {customCalls: {'${target}': ...}})`
     : "where the program was compiled to end (callbacks='trap')";
@@ -55,9 +57,17 @@ function shown(leaf, array, spec) {
   const { element_type: type, dimensions } = leaf;
   const { components } = TYPES[type];
   const numbers = Array.from(array, (x) => decoded(type, x));
-  if (!dimensions.length && components === 1) return spec && typeof numbers[0] !== 'boolean' ? formatted(numbers[0], spec) : alone(numbers[0]);
-  const parts = Array.from({ length: components }, (_, part) => words(type, numbers.filter((_, i) => i % components === part)));
-  const texts = parts[0].map((re, i) => (components === 1 ? re : `${re}${/^-/.test(parts[1][i]) ? '' : '+'}${parts[1][i].trim()}j`));
+  if (!dimensions.length && components === 1)
+    return spec && typeof numbers[0] !== 'boolean' ? formatted(numbers[0], spec) : alone(numbers[0]);
+  const parts = Array.from({ length: components }, (_, part) =>
+    words(
+      type,
+      numbers.filter((_, i) => i % components === part),
+    ),
+  );
+  const texts = parts[0].map((re, i) =>
+    components === 1 ? re : `${re}${/^-/.test(parts[1][i]) ? '' : '+'}${parts[1][i].trim()}j`,
+  );
   if (!dimensions.length) return `(${texts[0].replace(/\.(?=[-+j])/g, '')})`;
   return texts.length ? rows(texts, dimensions, ' ') : '[]';
 }
@@ -90,12 +100,16 @@ function toBfloat(x) {
   return bfloat((bits + 0x7fff + ((bits >>> 16) & 1)) >>> 16);
 }
 
-const ROUND = /** @type {Record<string, [number, (x: number) => number]>} digits that tell all numbers of a type apart, and the nearest */ ({
+/**
+ * The digits that tell all numbers of a type apart, and the function that gives the nearest of them.
+ * @type {Record<string, [number, (x: number) => number]>}
+ */
+const ROUND = {
   f16: [5, /** @type {any} */ (Math).f16round ?? Math.fround],
   f32: [9, Math.fround],
   c64: [9, Math.fround],
   bf16: [4, toBfloat],
-});
+};
 
 /**
  * The number, integer (a bigint) or boolean that an element is; bits that stand for no number here stay bits.
@@ -128,8 +142,8 @@ const noNumber = (x) => (Number.isNaN(x) ? 'nan' : Number.isFinite(x) ? '' : x >
 const wideExponent = (text) => text.replace(/e([+-])(\d)$/, 'e$10$2');
 
 /**
- * Elements of an array as NumPy writes them: with the fewest digits that tell them from others of their type, at most 8 behind the point, all
- * in one form and of one width.
+ * Elements of an array as NumPy writes them: with the fewest digits that tell them from others of their type, at most 8
+ * behind the point, all in one form and of one width.
  * @param {string} type
  * @param {any[]} numbers
  */
@@ -146,9 +160,12 @@ function words(type, numbers) {
   const sizes = nearest.map(Math.abs).filter((x) => x && Number.isFinite(x));
   const [least, greatest] = [Math.min(...sizes), Math.max(...sizes)];
   const scientific = sizes.length > 0 && (greatest >= 1e8 || least < 1e-4 || greatest / least > 1000);
-  const fraction = (/** @type {number} */ x) => (scientific ? x.toExponential() : plain(x)).split('e')[0].split('.')[1]?.length ?? 0;
+  const fraction = (/** @type {number} */ x) =>
+    (scientific ? x.toExponential() : plain(x)).split('e')[0].split('.')[1]?.length ?? 0;
   const digits = Math.min(8, Math.max(0, ...nearest.filter(Number.isFinite).map(fraction)));
-  return aligned(nearest.map((x) => noNumber(x) || (scientific ? pointed(wideExponent(x.toExponential(digits))) : short(x, digits))));
+  return aligned(
+    nearest.map((x) => noNumber(x) || (scientific ? pointed(wideExponent(x.toExponential(digits))) : short(x, digits))),
+  );
 }
 
 /**
@@ -160,7 +177,9 @@ function rounded(x, digits) {
   const [mantissa, exponent] = x.toExponential(100).split('e');
   const all = mantissa.replace(/[-.]/g, '');
   const isHalf = /^50*$/.test(all.slice(digits)) && Number(all[digits - 1]) % 2 === 0;
-  return isHalf ? Number(`${x < 0 ? '-' : ''}${all[0]}.${all.slice(1, digits)}e${exponent}`) : Number(x.toPrecision(digits));
+  return isHalf
+    ? Number(`${x < 0 ? '-' : ''}${all[0]}.${all.slice(1, digits)}e${exponent}`)
+    : Number(x.toPrecision(digits));
 }
 
 /** A number of moderate size without an exponent. @param {number} x */
@@ -182,7 +201,9 @@ function aligned(texts) {
   const behind = Math.max(0, ...parts.map(([, fraction]) => fraction.length));
   const isNumber = (/** @type {string} */ whole) => /\d/.test(whole) || !behind;
   const before = Math.max(0, ...parts.map(([whole]) => whole.length - (isNumber(whole) ? 0 : behind)));
-  return parts.map(([whole, fraction]) => (isNumber(whole) ? whole.padStart(before) + fraction.padEnd(behind) : whole.padStart(before + behind)));
+  return parts.map(([whole, fraction]) =>
+    isNumber(whole) ? whole.padStart(before) + fraction.padEnd(behind) : whole.padStart(before + behind),
+  );
 }
 
 /**
@@ -200,7 +221,8 @@ function formatted(x, spec) {
   const size = Math.abs(number);
   let text = special;
   if (!special) {
-    if (kind === 'd' || typeof x === 'bigint') text = String(typeof x === 'bigint' && x < 0n ? -x : typeof x === 'bigint' ? x : size);
+    if (kind === 'd' || typeof x === 'bigint')
+      text = String(typeof x === 'bigint' && x < 0n ? -x : typeof x === 'bigint' ? x : size);
     else if (kind === 'e') text = exponent(size, digits);
     else if (kind === 'f') text = fixed(size, digits);
     else if (kind === '%') text = `${fixed(100 * size, digits)}%`;
@@ -208,7 +230,7 @@ function formatted(x, spec) {
     else text = typeof x === 'number' ? alone(size) : String(size);
   }
   if (commas) text = text.replace(/^\d+/, (whole) => whole.replace(/\B(?=(\d{3})+$)/g, ','));
-  const before = number < 0 || Object.is(number, -0) ? '-' : sign ?? '';
+  const before = number < 0 || Object.is(number, -0) ? '-' : (sign ?? '');
   const room = Number(width ?? 0);
   if (zeros && !align) return before + text.padStart(room - before.length, '0');
   const whole = before + text;

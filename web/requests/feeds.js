@@ -1,5 +1,5 @@
-// What goes between a run and its host while it is under way: infeed, outfeed, and what is sent and received by name. `load` takes this in
-// for modules that do so. Mirrors xla_wasm/host/feeds.py.
+// What goes between a run and its host while it is under way: infeed, outfeed, and what is sent and received by name.
+// `load` takes this in for modules that do so. Mirrors xla_wasm/host/feeds.py.
 
 import { Place, counted, describe } from '../arrays.js';
 import { ArgumentError, RunError } from '../errors.js';
@@ -62,13 +62,17 @@ export class SourcesAndSinks {
     for (const [kind, end] of Object.entries({ infeed, outfeed })) if (end != null) this.#given.set(`${kind} `, end);
     for (const kind of /** @type {const} */ (['send', 'recv'])) {
       const ends = named[kind];
-      if (ends != null && (!isObject(ends) || Symbol.iterator in ends)) throw new ArgumentError(`${kind} must be an object with a member for each name, as in ${example(kind, 'name')}`);
+      if (ends != null && (!isObject(ends) || Symbol.iterator in ends))
+        throw new ArgumentError(
+          `${kind} must be an object with a member for each name, as in ${example(kind, 'name')}`,
+        );
       for (const [name, end] of Object.entries(ends ?? {})) if (end != null) this.#given.set(`${kind} ${name}`, end);
     }
     for (const [key, end] of this.#given) {
       const [kind] = key.split(' ');
       if (kind === 'infeed' || kind === 'recv') this.#items.set(key, new Items(kind, end));
-      else if (typeof end !== 'function' && typeof end.push !== 'function') throw new ArgumentError(`${kind} must be a function, or an object with a method push; got ${typeof end}`);
+      else if (typeof end !== 'function' && typeof end.push !== 'function')
+        throw new ArgumentError(`${kind} must be a function, or an object with a method push; got ${typeof end}`);
     }
   }
 
@@ -124,12 +128,22 @@ export class SourcesAndSinks {
 export function sourcesAndSinksOfAll(count, options) {
   const given = Object.entries(options).filter(([, ends]) => ends != null);
   for (const [name, ends] of given) {
-    if (!Object.hasOwn(OPCODES, name)) throw new ArgumentError(`after its arguments, a run takes {signal, ${Object.keys(OPCODES).join(', ')}}, not '${name}'`);
+    if (!Object.hasOwn(OPCODES, name))
+      throw new ArgumentError(
+        `after its arguments, a run takes {signal, ${Object.keys(OPCODES).join(', ')}}, not '${name}'`,
+      );
     if (!Array.isArray(ends) || ends.length !== count) {
-      throw new ArgumentError(`${name} must be a list with an entry for each of ${counted(count, 'device')}; got ${Array.isArray(ends) ? `${ends.length} ${ends.length === 1 ? 'entry' : 'entries'}` : typeof ends}`);
+      throw new ArgumentError(
+        `${name} must be a list with an entry for each of ${counted(count, 'device')}; got ` +
+          `${Array.isArray(ends) ? `${ends.length} ${ends.length === 1 ? 'entry' : 'entries'}` : typeof ends}`,
+      );
     }
   }
-  return Array.from({ length: count }, (_, device) => (given.length ? new SourcesAndSinks(Object.fromEntries(given.map(([name, ends]) => [name, ends[device]]))) : undefined));
+  return Array.from({ length: count }, (_, device) =>
+    given.length
+      ? new SourcesAndSinks(Object.fromEntries(given.map(([name, ends]) => [name, ends[device]])))
+      : undefined,
+  );
 }
 
 /** The items of one source, counted. */
@@ -140,14 +154,16 @@ class Items {
   /** @param {string} kind @param {any} source */
   constructor(kind, source) {
     const begin = source[Symbol.asyncIterator] ?? source[Symbol.iterator];
-    if (typeof begin !== 'function') throw new ArgumentError(`${kind} must be an iterable or an async iterable of items, got ${typeof source}`);
+    if (typeof begin !== 'function')
+      throw new ArgumentError(`${kind} must be an iterable or an async iterable of items, got ${typeof source}`);
     this.#iterator = begin.call(source);
   }
 
   next() {
     const number = this.count++;
     // A promise as an item of what is no async iterable is awaited too.
-    const numbered = (/** @type {IteratorResult<any>} */ { done, value }) => whenThere(value, (item) => ({ done: !!done, value: item, number }));
+    const numbered = (/** @type {IteratorResult<any>} */ { done, value }) =>
+      whenThere(value, (item) => ({ done: !!done, value: item, number }));
     return whenThere(this.#iterator.next(), numbered);
   }
 }
@@ -197,7 +213,9 @@ export class Feeds {
         const arrays = asList(value, leaves.length);
         const item = `${what}, item ${number} of this run:`;
         if (!arrays) throw new ArgumentError(`${item} it must be ${counted(leaves.length, 'typed array')}, ${wanted}`);
-        const accepted = leaves.map((leaf, i) => converter.accept(leaf, arrays[i], `${item} ${leaves.length === 1 ? 'the array' : `array ${i}`}`));
+        const accepted = leaves.map((leaf, i) =>
+          converter.accept(leaf, arrays[i], `${item} ${leaves.length === 1 ? 'the array' : `array ${i}`}`),
+        );
         places.forEach((place, i) => place.write(accepted[i]));
       };
       return { what, ask, take };
@@ -213,12 +231,18 @@ export class Feeds {
     for (const [kind, name] of ends.keys) {
       if (!this.#sites.some((site) => site.kind === kind && site.target === name)) {
         const known = this.#sites.filter((site) => site.kind === kind).map(({ target }) => `'${target}'`);
-        throw new ArgumentError(`'${this.#module}' was given ${kind}, but there is no ${kind} ${name ? `of the name '${name}' (known: ${[...new Set(known)].join(', ') || 'it has none'})` : 'in it'}`);
+        throw new ArgumentError(
+          `'${this.#module}' was given ${kind}, but there is no ${kind} ` +
+            `${name ? `of the name '${name}' (known: ${[...new Set(known)].join(', ') || 'it has none'})` : 'in it'}: leave it out`,
+        );
       }
     }
     for (const { kind, target, name, wanted } of this.#sites) {
       if (!ends.has(kind, target)) {
-        throw new ArgumentError(`'${this.#module}' ${VERBS[kind]} ${wanted} in ${OPCODES[kind]} '${name}': run(..., ${example(kind, target)})`);
+        throw new ArgumentError(
+          `'${this.#module}' ${VERBS[kind]} ${wanted} in ${OPCODES[kind]} '${name}': run(..., ` +
+            `${example(kind, target)})`,
+        );
       }
     }
     this.#ends = ends;
@@ -283,7 +307,9 @@ export function proxies(keys, ask) {
   const options = {};
   for (const [kind, name] of keys) {
     const source = kind === 'infeed' || kind === 'recv';
-    const end = source ? { [Symbol.asyncIterator]: () => ({ next: () => ask(kind, name) }) } : (/** @type {any} */ item) => ask(kind, name, item);
+    const end = source
+      ? { [Symbol.asyncIterator]: () => ({ next: () => ask(kind, name) }) }
+      : (/** @type {any} */ item) => ask(kind, name, item);
     if (name) (options[kind] ??= {})[name] = end;
     else options[kind] = end;
   }

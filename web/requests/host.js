@@ -1,16 +1,21 @@
-// Converters and requests, which only some modules or options need of their host: arrays that come as bytes of layouts or with dynamic dimensions,
-// and what a module asks for while it runs.
+// Converters and requests, which only some modules or options need of their host: arrays that come as bytes of layouts
+// or with dynamic dimensions, and what a module asks for while it runs.
 
 /**
  * @param {import('../manifest.js').Manifest} manifest
  * @param {ArrayBuffer} buffer the module's memory
  * @param {any} options of `load`
- * @returns {Promise<{converter?: import('../executor.js').Converter, serve?: (buffer: ArrayBuffer) => import('./requests.js').Requests}>}
+ * @returns {Promise<{converter?: import('../executor.js').Converter, serve?: (buffer: ArrayBuffer) =>
+ *   import('./requests.js').Requests}>}
  */
 export async function hostParts(manifest, buffer, options) {
   let converter;
   if (options.physical) converter = (await import('../arrays/layouts.js')).physical(manifest);
-  else if ([...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined)) converter = (await import('../arrays/dynamic.js')).dynamic(manifest, buffer);
-  const serve = manifest.requests.length || manifest.devices ? await (await import('./requests.js')).requests(manifest, options) : undefined;
+  else if ([...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined))
+    converter = (await import('../arrays/dynamic.js')).dynamic(manifest, buffer);
+  const serve =
+    manifest.requests.length || manifest.devices
+      ? await (await import('./requests.js')).requests(manifest, options)
+      : undefined;
   return { converter, serve };
 }

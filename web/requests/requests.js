@@ -1,6 +1,6 @@
-// What a module asks of its host while it runs: `load` takes this in only for modules that make requests, or are for several devices.
-// Here are functions of the host that a module calls; feeds.js has infeed and the like, exchange.js what goes to other devices. Mirrors
-// xla_wasm/host/calls.py.
+// What a module asks of its host while it runs: `load` takes this in only for modules that make requests, or are for
+// several devices. Here are functions of the host that a module calls; feeds.js has infeed and the like, exchange.js
+// what goes to other devices. Mirrors xla_wasm/host/calls.py.
 
 import { Place, accept, counted, describe } from '../arrays.js';
 import { ArgumentError, ArtifactError, RunError, XlaWasmError } from '../errors.js';
@@ -10,8 +10,8 @@ import { order } from '../arrays/orders.js';
 /** @typedef {import('../manifest.js').Manifest} Manifest */
 
 /**
- * A function of the host: it gets a row-major typed array for every operand, then `{opaque, name}` of the call, and returns a
- * typed array (or an array of them where the module wants several results), or a promise of that.
+ * A function of the host: it gets a row-major typed array for every operand, then `{opaque, name}` of the call, and
+ * returns a typed array (or an array of them where the module wants several results), or a promise of that.
  * @typedef {(...operands: any[]) => any} HostFunction
  */
 
@@ -29,8 +29,8 @@ import { order } from '../arrays/orders.js';
 
 /**
  * A request that takes and gives whole arrays.
- * @typedef {{name: string, target: string, opaque: string, operands: Leaf[], results: Leaf[], place?: string, format?: string}} Request place and
- *   format: of a callback
+ * @typedef {{name: string, target: string, opaque: string, operands: Leaf[], results: Leaf[], place?: string, format?:
+ *   string}} Request place and format: of a callback
  */
 
 /** @typedef {import('../manifest.js').Leaf} Leaf */
@@ -53,12 +53,17 @@ const PLAIN = { accept, give: (/** @type {Leaf} */ _, /** @type {any} */ array) 
  */
 export async function requests(manifest, { customCalls = {}, device, physical }) {
   const items = manifest.requests.map((raw, i) => new Fields(raw, `requests[${i}]`));
-  const kinds = items.map((item) => item.text('kind', ['custom_call', 'callback', 'exchange', 'infeed', 'outfeed', 'send', 'recv']));
+  const kinds = items.map((item) =>
+    item.text('kind', ['custom_call', 'callback', 'exchange', 'infeed', 'outfeed', 'send', 'recv']),
+  );
   const read = items.map((item, i) => (kinds[i] === 'exchange' ? undefined : readRequest(item, manifest.memoryBytes)));
   const calls = kinds.map((kind) => kind === 'custom_call' || kind === 'callback');
   const callbacks = kinds.includes('callback') ? await import('./callbacks.js') : undefined;
-  const feeds = kinds.some((kind, i) => kind !== 'exchange' && !calls[i]) ? new (await import('./feeds.js')).Feeds(manifest.name) : undefined;
-  const leaves = (/** @type {boolean} */ called) => read.flatMap((item, i) => (item && called === calls[i] ? [...item.operands, ...item.results] : []));
+  const feeds = kinds.some((kind, i) => kind !== 'exchange' && !calls[i])
+    ? new (await import('./feeds.js')).Feeds(manifest.name)
+    : undefined;
+  const leaves = (/** @type {boolean} */ called) =>
+    read.flatMap((item, i) => (item && called === calls[i] ? [...item.operands, ...item.results] : []));
   // Functions get arrays as such; what is fed goes as arguments and results do.
   const [forCalls, forFeeds] = [await converters(leaves(true)), await converters(leaves(false), physical)];
   const exchanges = manifest.devices || kinds.includes('exchange') ? await import('../devices/exchange.js') : undefined;
@@ -69,7 +74,12 @@ export async function requests(manifest, { customCalls = {}, device, physical })
     if (calls[i]) {
       const made = kinds[i] === 'callback' ? callbacks : undefined;
       const run = made ? made.callback(request, customCalls) : named(request, manifest.name, customCalls);
-      return customCall(request, made?.callbackName(request) ?? `custom call '${request.target}' ('${request.name}')`, run, forCalls);
+      return customCall(
+        request,
+        made?.callbackName(request) ?? `custom call '${request.target}' ('${request.name}')`,
+        run,
+        forCalls,
+      );
     }
     return /** @type {import('./feeds.js').Feeds} */ (feeds).bind(kind, request, forFeeds);
   });
@@ -80,7 +90,12 @@ export async function requests(manifest, { customCalls = {}, device, physical })
       if (feeds) feeds.begin(options);
       else refuseFeeds(manifest.name, options);
     };
-    return new Requests(manifest, buffer, bindings.map((bind) => bind(buffer)), check);
+    return new Requests(
+      manifest,
+      buffer,
+      bindings.map((bind) => bind(buffer)),
+      check,
+    );
   };
 }
 
@@ -106,7 +121,8 @@ async function converters(leaves, physical) {
  * @param {Record<string, any>} options of a run
  */
 function refuseFeeds(module, options) {
-  for (const kind of ['infeed', 'outfeed', 'send', 'recv']) if (options[kind] != null) throw new ArgumentError(`'${module}' was given ${kind}, but there is no ${kind} in it`);
+  for (const kind of ['infeed', 'outfeed', 'send', 'recv'])
+    if (options[kind] != null) throw new ArgumentError(`'${module}' was given ${kind}, but there is no ${kind} in it`);
 }
 
 /**
@@ -115,10 +131,20 @@ function refuseFeeds(module, options) {
  * @returns {Request}
  */
 function readRequest(item, memory) {
-  const [operands, results] = ['operand', 'result'].map((kind) => item.objects(`${kind}s`, (leaf) => readLeaf(leaf, memory, [kind], true)));
+  const [operands, results] = ['operand', 'result'].map((kind) =>
+    item.objects(`${kind}s`, (leaf) => readLeaf(leaf, memory, [kind], true)),
+  );
   order([...operands, ...results]);
   const [place, format] = item.raw.kind === 'callback' ? [item.text('place'), item.text('format')] : [];
-  return { name: item.text('name'), target: item.text('target'), opaque: item.text('opaque'), operands, results, place, format };
+  return {
+    name: item.text('name'),
+    target: item.text('target'),
+    opaque: item.text('opaque'),
+    operands,
+    results,
+    place,
+    format,
+  };
 }
 
 /**
@@ -131,7 +157,10 @@ function named({ target, operands, results }, module, functions) {
   const run = Object.hasOwn(functions, target) ? functions[target] : undefined;
   if (typeof run === 'function') return run;
   const [takes, gives] = [operands, results].map((leaves) => leaves.map(describe).join(', '));
-  throw new ArgumentError(`'${module}' calls '${target}', which takes (${takes}) and gives (${gives}): pass a function for it, load(source, {customCalls: {'${target}': ...}})`);
+  throw new ArgumentError(
+    `'${module}' calls '${target}', which takes (${takes}) and gives (${gives}): pass a function for it, ` +
+      `load(source, {customCalls: {'${target}': ...}})`,
+  );
 }
 
 /**
@@ -162,7 +191,10 @@ function write(results, given, what, converter) {
   if (results.length === 1 && ArrayBuffer.isView(arrays)) arrays = [arrays];
   arrays ??= [];
   if (!Array.isArray(arrays) || arrays.length !== results.length) {
-    throw new ArgumentError(`${what} must return ${counted(results.length, 'typed array')} (${results.map(({ leaf }) => describe(leaf)).join(', ')})`);
+    throw new ArgumentError(
+      `${what} must return ${counted(results.length, 'typed array')} ` +
+        `(${results.map(({ leaf }) => describe(leaf)).join(', ')})`,
+    );
   }
   const accepted = results.map(({ leaf }, i) => converter.accept(leaf, arrays[i], `result ${i} of ${what}`));
   results.forEach((place, i) => place.write(accepted[i]));
@@ -208,7 +240,10 @@ export class Requests {
   }
 
   refuseBusy() {
-    if (this.#busy) throw new RunError(`'${this.#manifest.name}' waits for a function of its host: await runAsync before the next call`);
+    if (this.#busy)
+      throw new RunError(
+        `'${this.#manifest.name}' waits for a function of its host: await runAsync before the next call`,
+      );
   }
 
   /**
@@ -219,7 +254,8 @@ export class Requests {
     const call = this.#asked();
     return this.#orForget(call, () => {
       const given = call.ask();
-      if (typeof given?.then === 'function') throw new RunError(`${call.what} gave a promise: call runAsync instead of run`);
+      if (typeof given?.then === 'function')
+        throw new RunError(`${call.what} gave a promise: call runAsync instead of run`);
       return this.#take(call, given);
     });
   }

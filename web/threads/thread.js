@@ -13,7 +13,8 @@ let held;
 
 /**
  * Helps until the other thread ends it.
- * @param {{module: WebAssembly.Module, memory: WebAssembly.Memory, control: number, number: number, lock?: string, end?: MessagePort}} shared
+ * @param {{module: WebAssembly.Module, memory: WebAssembly.Memory, control: number, number: number, lock?: string,
+ *   end?: MessagePort}} shared
  * @param {any} port to the other thread
  */
 export async function help({ module, memory, control, number, lock, end }, port) {
@@ -35,9 +36,10 @@ export async function help({ module, memory, control, number, lock, end }, port)
 }
 
 /**
- * Has the run of the other thread fail if a thread ends while it computes a chunk: nobody else would do that, and the other thread, which
- * waits for it, hears nothing.
- * @param {{memory: WebAssembly.Memory, control: number, number: number, own: number, lock?: string, end?: MessagePort}} watched
+ * Has the run of the other thread fail if a thread ends while it computes a chunk: nobody else would do that, and the
+ * other thread, which waits for it, hears nothing.
+ * @param {{memory: WebAssembly.Memory, control: number, number: number, own: number, lock?: string, end?: MessagePort}}
+ *   watched
  */
 export function watch({ memory, control, number, own, lock, end }) {
   const ended = () => {

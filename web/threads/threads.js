@@ -1,4 +1,5 @@
-// Threads: a module with a shared memory, and the workers that help the one that runs it. Mirrors xla_wasm/host/thread_pool.py.
+// Threads: a module with a shared memory, and the workers that help the one that runs it. Mirrors
+// xla_wasm/host/thread_pool.py.
 
 import { counted } from '../arrays.js';
 import { ArgumentError, LimitError } from '../errors.js';
@@ -43,17 +44,27 @@ function mayWait(words) {
  * @param {{threads?: number, untrusted?: boolean, device?: import('../devices/exchange.js').Device}} options
  */
 function count(manifest, { threads, untrusted, device }) {
-  if (threads !== undefined && !(Number.isSafeInteger(threads) && threads > 0)) throw new ArgumentError(`threads is a whole number above zero, got ${threads}`);
+  if (threads !== undefined && !(Number.isSafeInteger(threads) && threads > 0))
+    throw new ArgumentError(`threads is a whole number above zero, got ${threads}`);
   if (!manifest.threads) {
-    if (threads && threads > 1) throw new ArgumentError(`'${manifest.name}' is compiled for one thread: compile it with --threads`);
+    if (threads && threads > 1)
+      throw new ArgumentError(`'${manifest.name}' is compiled for one thread: compile it with --threads`);
     return 1;
   }
-  const most = Math.min(1 + Math.floor((MOST_PAGES * PAGE - manifest.memoryBytes) / manifest.threads.bytes) || 1, MOST_THREADS);
-  if (threads && threads > most) throw new ArgumentError(`'${manifest.name}' has room for at most ${counted(most, 'thread')}, not ${threads}`);
+  const most = Math.min(
+    1 + Math.floor((MOST_PAGES * PAGE - manifest.memoryBytes) / manifest.threads.bytes) || 1,
+    MOST_THREADS,
+  );
+  if (threads && threads > most)
+    throw new ArgumentError(`'${manifest.name}' has room for at most ${counted(most, 'thread')}, not ${threads}`);
   if (untrusted) return 1;
   const wanted = Math.min(threads ?? (Math.floor(processors() / (device?.grid.count ?? 1)) || 1), most);
   if (wanted > 1 && globalThis.crossOriginIsolated === false) {
-    if (!warned) console.warn(`'${manifest.name}' runs on one thread: more need a page that is cross-origin isolated, so serve it with the headers Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp`);
+    if (!warned)
+      console.warn(
+        `'${manifest.name}' runs on one thread: more need a page that is cross-origin isolated, so serve it with ` +
+          `the headers Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp`,
+      );
     warned = true;
     return 1;
   }
@@ -64,7 +75,8 @@ function count(manifest, { threads, untrusted, device }) {
  * An instance of the module with its memory.
  * @param {WebAssembly.Module} module
  * @param {Manifest} manifest
- * @param {{threads?: number, untrusted?: boolean, device?: import('../devices/exchange.js').Device, script?: string, timeout?: number}} options
+ * @param {{threads?: number, untrusted?: boolean, device?: import('../devices/exchange.js').Device, script?: string,
+ *   timeout?: number}} options
  */
 export async function instantiate(module, manifest, options) {
   const item = new Fields(manifest.threads ?? {}, 'threads');
@@ -75,7 +87,11 @@ export async function instantiate(module, manifest, options) {
   try {
     memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
   } catch (error) {
-    throw new LimitError(`no room for ${pages * PAGE} bytes of shared memory: ${/** @type {Error} */ (error).message}`, { cause: error });
+    throw new LimitError(
+      `no room for ${pages * PAGE} bytes of shared memory: ${/** @type {Error} */ (error).message}; load it with ` +
+        `fewer threads`,
+      { cause: error },
+    );
   }
   let exports;
   try {
@@ -90,7 +106,14 @@ export async function instantiate(module, manifest, options) {
   if (timeout) words[LIMIT] = Math.min(Math.ceil(timeout * 10), LATE);
   if (threads === 1) return { manifest, instance: { exports } };
   const { run, init, step, stop } = /** @type {any} */ (exports);
-  const pool = new ThreadPool({ module, memory, control }, threads - 1, [manifest.memoryBytes, item.int('bytes', 64, manifest.memoryBytes)], words, stop, options.script);
+  const pool = new ThreadPool(
+    { module, memory, control },
+    threads - 1,
+    [manifest.memoryBytes, item.int('bytes', 64, manifest.memoryBytes)],
+    words,
+    stop,
+    options.script,
+  );
   await pool.start();
   /** @type {unknown} */
   let over;
@@ -103,7 +126,12 @@ export async function instantiate(module, manifest, options) {
       const { failure } = pool;
       const isLate = words[FAILED] === LATE;
       pool.end();
-      if (isLate) over = late(`a call of '${manifest.name}'`, /** @type {number} */ (timeout), '; load it again');
+      if (isLate)
+        over = late(
+          `a call of '${manifest.name}'`,
+          /** @type {number} */ (timeout),
+          '; load it again, with a longer timeout',
+        );
       else over = failure ? new Error(failure, { cause: error }) : error;
       throw over;
     }
@@ -139,7 +167,10 @@ export class ThreadPool {
   #stop;
   #script;
   #workers;
-  /** Hears when one of them ends, which this thread does not while it runs the program. @type {Promise<any> | undefined} */
+  /**
+   * Hears when one of them ends, which this thread does not while it runs the program.
+   * @type {Promise<any> | undefined}
+   */
   #watcher;
   #restarts = 0;
   #ended = false;
@@ -162,7 +193,9 @@ export class ThreadPool {
     this.#workers = Array.from({ length: count });
   }
 
-  /** Starts all; resolves when they are there, or when it is clear that some will not be: then the others do their work. */
+  /**
+   * Starts all; resolves when they are there, or when it is clear that some will not be: then the others do their work.
+   */
   async start() {
     /** @type {any} */
     let timer;
@@ -220,7 +253,10 @@ export class ThreadPool {
     watcher.unref?.();
     const { memory, control } = this.#shared;
     const [first, bytes] = this.#places;
-    watcher.postMessage({ memory, control, own: first + (what.number - 1) * bytes, ...what }, what.end ? [what.end] : []);
+    watcher.postMessage(
+      { memory, control, own: first + (what.number - 1) * bytes, ...what },
+      what.end ? [what.end] : [],
+    );
   }
 
   get #failed() {
@@ -231,9 +267,16 @@ export class ThreadPool {
   get failure() {
     const number = Atomics.load(this.#words, FAILED);
     if (!number) return '';
-    if (number < 0) return `thread ${-number} of ${this.#workers.length + 1} was ended while it computed: load it again, and if memory is short, with fewer threads`;
+    if (number < 0)
+      return (
+        `thread ${-number} of ${this.#workers.length + 1} was ended while it computed: load it again, and if ` +
+        `memory is short, with fewer threads`
+      );
     const { memory, control } = this.#shared;
-    return new TextDecoder().decode(new Uint8Array(memory.buffer, control + 160, 96).slice()).replace(/\0.*/s, '') || 'another thread failed';
+    return (
+      new TextDecoder().decode(new Uint8Array(memory.buffer, control + 160, 96).slice()).replace(/\0.*/s, '') ||
+      'another thread failed'
+    );
   }
 
   /** Ends all. */

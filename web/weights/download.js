@@ -1,11 +1,12 @@
-// A file from an address as it comes. What breaks on the way is asked for again, and goes on where it broke if the server can do that; whoever
-// reads it notices nothing but the time that it takes.
+// A file from an address as it comes. What breaks on the way is asked for again, and goes on where it broke if the
+// server can do that; whoever reads it notices nothing but the time that it takes.
 
 import { ArtifactError } from '../errors.js';
 import { chunks, respond } from '../source.js';
 
 const TRIES = 3; // requests for one file, all in all
-const FIRST_PAUSE = 250; // milliseconds before the second one; before each further one, three times as long as before the one before it
+// Milliseconds before the second one; before each further one, three times as long as before the one before it.
+const FIRST_PAUSE = 250;
 
 /** The file cannot go on where it broke, but may be read from its beginning. */
 export class Broken extends ArtifactError {}
@@ -27,8 +28,11 @@ const pause = (milliseconds, signal) =>
     signal?.addEventListener('abort', stop);
   });
 
-/** Returns true for an error that may go away by itself: no answer, one that says so, or a connection that broke. @param {any} error */
-const mayPass = (error) => error instanceof ArtifactError && !(/** @type {any} */ (error.cause) < 500);
+/**
+ * Returns true for an error that may go away by itself: no answer, one that says so, or a connection that broke.
+ * @param {any} error
+ */
+const mayPass = (error) => error instanceof ArtifactError && !(Number(error.cause) < 500);
 
 /** Returns a text that tells one version of a file from another. @param {Response} response */
 const version = ({ headers }) => `${headers.get('ETag')} ${headers.get('Last-Modified')}`;
@@ -124,7 +128,10 @@ export class Download {
         response = await this.#ask('no-store', { Range: `bytes=${position}-` }).catch((refusal) => {
           throw refusal.cause === 416 ? broken() : refusal; // the server's file is shorter by now
         });
-        const goesOn = response.status === 206 && response.headers.get('Content-Range')?.startsWith(`bytes ${position}-`) && version(response) === version(first);
+        const goesOn =
+          response.status === 206 &&
+          response.headers.get('Content-Range')?.startsWith(`bytes ${position}-`) &&
+          version(response) === version(first);
         if (!goesOn) {
           await response.body?.cancel().catch(() => {});
           throw broken();

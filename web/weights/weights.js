@@ -1,4 +1,5 @@
-// Weights from files, straight into the module's memory as they arrive: the sidecar that the compiler wrote, and safetensors files.
+// Weights from files, straight into the module's memory as they arrive: the sidecar that the compiler wrote, and
+// safetensors files.
 
 import { Place, TYPES, counted, describe } from '../arrays.js';
 import { CacheEntry } from './cache.js';
@@ -28,7 +29,10 @@ import { chunks, inMemory, isLocal, locationOf } from '../source.js';
 
 /** The names of the element types in safetensors files. */
 const DTYPES = new Map(
-  'BOOL:pred U8:u8 I8:s8 U16:u16 I16:s16 U32:u32 I32:s32 U64:u64 I64:s64 F16:f16 BF16:bf16 F32:f32 F64:f64 C64:c64 F8_E4M3:f8e4m3fn F8_E5M2:f8e5m2'
+  (
+    'BOOL:pred U8:u8 I8:s8 U16:u16 I16:s16 U32:u32 I32:s32 U64:u64 I64:s64 F16:f16 BF16:bf16 F32:f32 F64:f64 ' +
+    'C64:c64 F8_E4M3:f8e4m3fn F8_E5M2:f8e5m2'
+  )
     .split(' ')
     .map((row) => /** @type {[string, string]} */ (row.split(':'))),
 );
@@ -94,8 +98,8 @@ class Reader {
 }
 
 /**
- * Asks for the first file before anybody knows the module. What is kept goes by the hash that the manifest has, so that has to wait; so have
- * further files, whose servers would wait for a reader.
+ * Asks for the first file before anybody knows the module. What is kept goes by the hash that the manifest has, so that
+ * has to wait; so have further files, whose servers would wait for a reader.
  * @param {Promise<{manifest: Manifest, instance: WebAssembly.Instance}>} module nothing is wanted if this fails
  * @param {Bytes | Bytes[] | undefined} given
  * @param {import('../source.js').Source} source of the module; the sidecar lies beside it if nothing else is said
@@ -104,7 +108,10 @@ class Reader {
  */
 export async function ask(module, given, source, options) {
   const location = locationOf(Array.isArray(given) ? given[0] : given);
-  const download = location && !isLocal(location) && !options.cache && !options.untrusted ? new Download(location, options.signal) : undefined;
+  const download =
+    location && !isLocal(location) && !options.cache && !options.untrusted
+      ? new Download(location, options.signal)
+      : undefined;
   download?.begin();
   module.catch(() => download?.drop());
   return async () => {
@@ -115,7 +122,8 @@ export async function ask(module, given, source, options) {
 }
 
 /**
- * Sets the weights that files hold; gives the names of the parameters among them, and the bytes that have come and that there are.
+ * Sets the weights that files hold; gives the names of the parameters among them, and the bytes that have come and that
+ * there are.
  * @param {Vessel} vessel
  * @param {Bytes | Bytes[] | undefined} given
  * @param {import('../source.js').Source} source
@@ -125,32 +133,44 @@ async function pour(vessel, given, source) {
   const { manifest, onProgress } = vessel;
   const wanted = manifest.parameters.filter((leaf) => leaf.kind === 'weight');
   const sources = given === undefined ? [] : Array.isArray(given) ? given : [given];
-  const isNamed = (/** @type {Bytes} */ source) => !manifest.sidecarBytes || /\.safetensors(?=$|[?#])/.test(locationOf(source) || /** @type {any} */ (source)?.url) || (wanted.length && isSafetensors(inMemory(source)));
+  const isNamed = (/** @type {Bytes} */ source) =>
+    !manifest.sidecarBytes ||
+    /\.safetensors(?=$|[?#])/.test(locationOf(source) || /** @type {any} */ (source)?.url) ||
+    (wanted.length && isSafetensors(inMemory(source)));
   const named = sources.filter(isNamed);
   const raw = sources.filter((source) => !isNamed(source));
-  if (named.length && !wanted.length) throw new ArgumentError(`'${manifest.name}' takes no weights from files: they are inside, or there are none`);
+  if (named.length && !wanted.length)
+    throw new ArgumentError(`'${manifest.name}' takes no weights from files: they are inside, or there are none`);
   if (raw.length > 1) throw new ArgumentError(`'${manifest.name}' has one weights file, got ${raw.length}`);
 
-  const sidecar = manifest.inits.filter((init) => init.kind === 'sidecar').sort((a, b) => a.sidecar_offset - b.sidecar_offset);
+  const sidecar = manifest.inits
+    .filter((init) => init.kind === 'sidecar')
+    .sort((a, b) => a.sidecar_offset - b.sidecar_offset);
   const size = (/** @type {{bytes: number}[]} */ items) => items.reduce((sum, item) => sum + item.bytes, 0);
   const total = size(sidecar) + (named.length ? size(wanted) : 0);
   // What has to be read once more is not taken back.
   let most = 0;
-  const report = (/** @type {number} */ loaded) => onProgress({ phase: 'weights', loaded: (most = Math.max(most, loaded)), total });
+  const report = (/** @type {number} */ loaded) =>
+    onProgress({ phase: 'weights', loaded: (most = Math.max(most, loaded)), total });
   report(0);
   if (sidecar.length) await pourSidecar(vessel, sidecar, raw[0] ?? besides(source), report);
   prepareConstants(vessel);
   const set = new Set();
-  for (const source of named) await pourTensors(vessel, wanted, set, source, (loaded) => report(size(sidecar) + loaded));
+  for (const source of named)
+    await pourTensors(vessel, wanted, set, source, (loaded) => report(size(sidecar) + loaded));
   const missing = wanted.filter((leaf) => !set.has(leaf.name));
   if (named.length && missing.length) {
-    throw new ArtifactError(`${missing.length} of ${counted(wanted.length, 'weight')} of '${manifest.name}' ${missing.length === 1 ? 'is' : 'are'} in none of the files: ${list(missing.map((leaf) => `'${leaf.name}'`))}`);
+    throw new ArtifactError(
+      `${missing.length} of ${counted(wanted.length, 'weight')} of '${manifest.name}' ` +
+        `${missing.length === 1 ? 'is' : 'are'} in none of the files: ${list(missing.map((leaf) => `'${leaf.name}'`))}`,
+    );
   }
   return { given: set, loaded: most, total };
 }
 
 /**
- * Prepares what constants alone decide: after those of the sidecar are there, and before any weight, whose `init` may read it.
+ * Prepares what constants alone decide: after those of the sidecar are there, and before any weight, whose `init` may
+ * read it.
  * @param {Vessel} vessel
  */
 function prepareConstants(vessel) {
@@ -170,7 +190,8 @@ function besides(source) {
 const list = (items) => items.slice(0, 5).join(', ') + (items.length > 5 ? ', ...' : '');
 
 /** Returns true for bytes that begin as a safetensors file does. @param {Uint8Array | undefined} bytes */
-const isSafetensors = (bytes) => bytes && bytes.length > 8 && bytes[8] === 0x7b && !(bytes[4] | bytes[5] | bytes[6] | bytes[7]);
+const isSafetensors = (bytes) =>
+  bytes && bytes.length > 8 && bytes[8] === 0x7b && !(bytes[4] | bytes[5] | bytes[6] | bytes[7]);
 
 /**
  * @param {Vessel} vessel
@@ -185,9 +206,18 @@ async function pourSidecar(vessel, entries, source, report) {
   // Web Crypto exists in secure contexts only; elsewhere the size must do.
   const subtle = globalThis.crypto?.subtle;
   const hash = async (/** @type {Uint8Array<ArrayBuffer>} */ bytes) =>
-    Array.from(new Uint8Array(await subtle.digest('SHA-256', bytes)), (byte) => byte.toString(16).padStart(2, '0')).join('');
-  const key = vessel.cache && subtle ? await hash(new TextEncoder().encode(entries.map((entry) => entry.sha256).join())) : undefined;
-  const short = (/** @type {number} */ position) => `${needs}${position ? ` but has only ${position}: it is cut short or of another module` : ` and is not at ${locationOf(source) || 'the source given'}`}`;
+    Array.from(new Uint8Array(await subtle.digest('SHA-256', bytes)), (byte) =>
+      byte.toString(16).padStart(2, '0'),
+    ).join('');
+  const key =
+    vessel.cache && subtle
+      ? await hash(new TextEncoder().encode(entries.map((entry) => entry.sha256).join()))
+      : undefined;
+  const short = (/** @type {number} */ position) =>
+    needs +
+    (position
+      ? ` but has only ${position}: it is cut short or of another module`
+      : ` and is not at ${locationOf(source) || 'the source given'}`);
   let next = 0;
   /** Of each entry whether it is what it should be: found out while the next one comes. @type {Promise<void>[]} */
   const checks = [];
@@ -203,7 +233,10 @@ async function pourSidecar(vessel, entries, source, report) {
     let loaded = entries.slice(0, next).reduce((sum, { bytes }) => sum + bytes, 0);
     for (; next < entries.length; next++) {
       const { name, index, staging, bytes, sidecar_offset, sha256 } = entries[next];
-      if (sidecar_offset < reader.position) throw new ArtifactError(`the artifact's manifest is wrong: the weights of '${name}' overlap others in the file`);
+      if (sidecar_offset < reader.position)
+        throw new ArtifactError(
+          `the artifact's manifest is wrong: the weights of '${name}' overlap others in the file`,
+        );
       await reader.read(sidecar_offset - reader.position);
       const place = new Uint8Array(buffer, staging, bytes);
       await reader.read(bytes, (piece, done) => {
@@ -213,7 +246,10 @@ async function pourSidecar(vessel, entries, source, report) {
       if (subtle) {
         // This takes a copy of the bytes at once, so their place is free.
         checks[next] = hash(place).then((found) => {
-          if (found !== sha256) throw new Mismatch(`the weights of '${name}' are not those the module was compiled with: wrong or damaged weights file`);
+          if (found !== sha256)
+            throw new Mismatch(
+              `the weights of '${name}' are not those the module was compiled with: wrong or damaged weights file`,
+            );
         });
         checks[next].catch(() => {});
       }
@@ -235,8 +271,10 @@ async function pourSidecar(vessel, entries, source, report) {
 async function pourTensors(vessel, wanted, set, source, report) {
   const { manifest, buffer } = vessel;
   const what = locationOf(source) || /** @type {any} */ (source)?.url || 'the weights';
-  const damaged = (/** @type {string} */ why) => new ArtifactError(`${what} is not a safetensors file, or damaged: ${why}`);
-  const short = (/** @type {number} */ position) => (position ? `${what} is cut short: it ends after ${counted(position, 'byte')}` : `${what} is not a safetensors file`);
+  const damaged = (/** @type {string} */ why) =>
+    new ArtifactError(`${what} is not a safetensors file, or damaged: ${why}`);
+  const short = (/** @type {number} */ position) =>
+    position ? `${what} is cut short: it ends after ${counted(position, 'byte')}` : `${what} is not a safetensors file`;
   await attempts(vessel, source, vessel.cache ? locationOf(source) : undefined, false, short, async (reader) => {
     const length = Number(new DataView((await reader.take(8)).buffer).getBigUint64(0, true));
     if (length > LONGEST_HEADER) throw damaged(`its header would have ${length} bytes`);
@@ -250,15 +288,29 @@ async function pourTensors(vessel, wanted, set, source, report) {
     const start = reader.position;
     const has = (/** @type {string} */ name) => name !== '__metadata__' && Object.hasOwn(header, name);
     // JAX names a leaf of the argument `params` "params.dense.kernel".
-    const pairs = wanted.flatMap((leaf) => [leaf.name, leaf.name.slice(leaf.name.indexOf('.') + 1)].filter(has).slice(0, 1).map((name) => ({ leaf, name, tensor: header[name] })));
+    const pairs = wanted.flatMap((leaf) =>
+      [leaf.name, leaf.name.slice(leaf.name.indexOf('.') + 1)]
+        .filter(has)
+        .slice(0, 1)
+        .map((name) => ({ leaf, name, tensor: header[name] })),
+    );
     if (!pairs.length) {
       const found = Object.keys(header).filter(has);
-      throw new ArtifactError(`${what} is of another model: '${manifest.name}' has the weights ${list(wanted.map((leaf) => leaf.name))}; the file has ${list(found) || 'none'}`);
+      throw new ArtifactError(
+        `${what} is of another model: '${manifest.name}' has the weights ${list(wanted.map((leaf) => leaf.name))}; ` +
+          `the file has ${list(found) || 'none'}`,
+      );
     }
-    /** Checks that a tensor takes so many bytes of the file. @param {string} name @param {any} tensor @param {number} bytes */
+    /**
+     * Checks that a tensor takes so many bytes of the file.
+     * @param {string} name
+     * @param {any} tensor
+     * @param {number} bytes
+     */
     const place = (name, tensor, bytes) => {
       const [from, to] = [0, 1].map((i) => tensor.data_offsets?.[i]);
-      if (!Number.isSafeInteger(from) || from < 0 || to !== from + bytes) throw damaged(`'${name}' lies at ${show(from)} to ${show(to)}, but has ${counted(bytes, 'byte')}`);
+      if (!Number.isSafeInteger(from) || from < 0 || to !== from + bytes)
+        throw damaged(`'${name}' lies at ${show(from)} to ${show(to)}, but has ${counted(bytes, 'byte')}`);
       return from;
     };
     let loaded = 0;
@@ -266,11 +318,16 @@ async function pourTensors(vessel, wanted, set, source, report) {
     const reads = [];
     for (const { leaf, name, tensor } of pairs) {
       const type = /** @type {string} */ (DTYPES.get(tensor?.dtype));
-      const fits = (/** @type {any} */ shape, /** @type {(size: unknown, d: number) => boolean} */ test) => Array.isArray(shape) && shape.length === leaf.dimensions.length && shape.every(test);
+      const fits = (/** @type {any} */ shape, /** @type {(size: unknown, d: number) => boolean} */ test) =>
+        Array.isArray(shape) && shape.length === leaf.dimensions.length && shape.every(test);
       const scale = `${name}.scale`;
       const isNarrow = leaf.element_type === 'f32' && type in NARROW && (type !== 's8' || has(scale));
       if ((type !== leaf.element_type && !isNarrow) || !fits(tensor?.shape, (size, d) => size === leaf.dimensions[d])) {
-        throw new ArtifactError(`${what} does not fit '${manifest.name}': weight '${leaf.name}' is ${describe(leaf)}, the file's '${name}' is ${type ?? show(tensor?.dtype)}${show(tensor?.shape)}${type === 's8' && leaf.element_type === 'f32' ? ` without '${scale}'` : ''}`);
+        throw new ArtifactError(
+          `${what} does not fit '${manifest.name}': weight '${leaf.name}' is ${describe(leaf)}, the file's ` +
+            `'${name}' is ${type ?? show(tensor?.dtype)}${show(tensor?.shape)}` +
+            (type === 's8' && leaf.element_type === 'f32' ? ` without '${scale}'` : ''),
+        );
       }
       const from = place(name, tensor, isNarrow ? (leaf.bytes / 4) * NARROW[type] : leaf.bytes);
       /** @type {import('./narrow.js').Scales | undefined} */
@@ -278,12 +335,20 @@ async function pourTensors(vessel, wanted, set, source, report) {
       if (isNarrow && type === 's8') {
         const { dtype, shape } = header[scale] ?? {};
         if (dtype !== 'F32' || !fits(shape, (size, d) => size === 1 || size === leaf.dimensions[d])) {
-          throw damaged(`'${scale}' is ${DTYPES.get(dtype) ?? show(dtype)}${show(shape)}, but has to be f32 with the dimensions of '${name}', or 1 where all have the same scale`);
+          throw damaged(
+            `'${scale}' is ${DTYPES.get(dtype) ?? show(dtype)}${show(shape)}, but has to be f32 with the dimensions ` +
+              `of '${name}', or 1 where all have the same scale`,
+          );
         }
-        const bytes = 4 * shape.reduce((/** @type {number} */ product, /** @type {number} */ size) => product * size, 1);
+        const bytes =
+          4 * shape.reduce((/** @type {number} */ product, /** @type {number} */ size) => product * size, 1);
         const before = place(scale, header[scale], bytes);
         if (before > from) throw damaged(`'${scale}' has to lie before '${name}'`);
-        reads.push({ name: scale, from: before, read: async () => void (scales = { shape, numbers: new Float32Array((await reader.take(bytes)).buffer) }) });
+        reads.push({
+          name: scale,
+          from: before,
+          read: async () => void (scales = { shape, numbers: new Float32Array((await reader.take(bytes)).buffer) }),
+        });
       }
       reads.push({
         name,
@@ -355,13 +420,16 @@ function prepare({ manifest, init, budget }, index, name) {
     init(index);
   } catch (error) {
     if (error instanceof LimitError) throw error;
-    throw new RunError(`'${manifest.name}' failed preparing the weights of '${name}': ${/** @type {Error} */ (error).message}`, { cause: error });
+    throw new RunError(
+      `'${manifest.name}' failed preparing the weights of '${name}': ${/** @type {Error} */ (error).message}`,
+      { cause: error },
+    );
   }
 }
 
 /**
- * Reads a file from where it may be had: the cache, the network, and the network past its own caches if what came was wrong. Nothing is read
- * after what `use` wants: a response may go on for ever.
+ * Reads a file from where it may be had: the cache, the network, and the network past its own caches if what came was
+ * wrong. Nothing is read after what `use` wants: a response may go on for ever.
  * @param {Vessel} vessel
  * @param {Bytes} source
  * @param {string | undefined} key under which the file may be kept
@@ -371,7 +439,12 @@ function prepare({ manifest, init, budget }, index, name) {
  */
 async function attempts({ signal, download: begun }, source, key, isHashed, short, use) {
   const location = locationOf(source);
-  const download = location && !isLocal(location) ? (begun?.location === location ? begun : new Download(location, signal)) : undefined;
+  const download =
+    location && !isLocal(location)
+      ? begun?.location === location
+        ? begun
+        : new Download(location, signal)
+      : undefined;
   const kept = download && key ? await CacheEntry.open(key) : undefined;
   const fresh = (/** @type {RequestCache} */ cache) => async () => {
     if (!download) return chunks(source, signal);
@@ -380,7 +453,8 @@ async function attempts({ signal, download: begun }, source, key, isHashed, shor
   };
   const ways = download ? [fresh('default'), fresh('reload')] : [fresh('default')];
   const old = await kept?.find();
-  if (kept && old && (key !== location || (await current(location, old)))) ways.unshift(async () => chunks(old, signal));
+  if (kept && old && (key !== location || (await current(location, old))))
+    ways.unshift(async () => chunks(old, signal));
   for (let way; (way = ways.shift()); ) {
     const reader = new Reader(await way(), short);
     try {

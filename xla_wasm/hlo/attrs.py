@@ -202,7 +202,7 @@ class ReplicaGroups:
 
     @property
     def devices(self) -> int:
-        """How many devices are named, without listing them where the notation does not."""
+        """The number of devices that are named, without listing them where the notation does not."""
         if self.iota:
             return self.iota.num_groups * self.iota.group_size
         return prod(size for _, size in self.mesh.axes) if self.mesh else sum(map(len, self.groups))

@@ -37,7 +37,7 @@ ONE_PAD, LOWEST_PAD, HIGHEST_PAD = 2, 3, 4
 
 
 def position(shape: Shape, index: Sequence[int]) -> int:
-    """Where an element lies, tiles and padding counted."""
+    """Returns the position of an element, tiles and padding counted."""
     index = _inside(shape, index)
     coordinates = [index[d] for d in reversed(shape.minor_to_major)]
     for tiling in tilings(shape):
@@ -179,7 +179,7 @@ def physical_dimensions(shape: Shape) -> Index:
 
 
 def physical_elements(shape: Shape) -> int:
-    """How many elements the array takes in memory, padding counted."""
+    """Returns the number of elements that the array takes in memory, padding counted."""
     align = shape.layout.tail_padding_alignment_in_elements if shape.layout else 1
     if align < 1:
         raise ArgumentError(f"{shape}: padding to a multiple of {align}")
@@ -206,7 +206,7 @@ def physical_bytes(shape: Shape) -> int:
 
 
 def is_plain(shape: Shape) -> bool:
-    """Whether the array lies without tiles, padding or packing: its dimensions in some order, nothing else."""
+    """Returns True if the array lies without tiles, padding or packing: its dimensions in some order, nothing else."""
     layout = shape.layout
     return layout is None or not (
         layout.tiles
@@ -288,7 +288,7 @@ def unpack(shape: Shape, data: bytes | bytearray | memoryview) -> bytes:
 
 
 def prefix(shape: Shape) -> bytes:
-    """What lies before the elements: the sizes of the dimensions, as s32."""
+    """Returns the bytes that lie before the elements: the sizes of the dimensions, as s32."""
     room = prefix_bytes(shape)
     if room and room < 4 * shape.rank:
         raise ArgumentError(f"{shape}: {room} bytes do not hold {counted(shape.rank, 'size')}")

@@ -99,7 +99,7 @@ class Shape:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether any dimension, of any leaf, is dynamic."""
+        """True if any dimension, of any leaf, is dynamic."""
         return any(self.dynamic) or any(s.is_dynamic for s in self.tuple_shapes)
 
     @property

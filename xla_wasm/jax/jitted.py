@@ -177,7 +177,7 @@ class _Variant(NamedTuple):
 
 
 def _configuration() -> Callable[[Any], Any]:
-    """What reads those of the settings that this JAX has."""
+    """Returns a function that reads those of the settings that this JAX has."""
     import jax
 
     return attrgetter(*(name for name in _CONFIGURATION if hasattr(jax.config, name)))
@@ -234,7 +234,7 @@ class Jitted:
         self._traces = self._compiles = self._disk_hits = self._runs = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What `fun` returns for these arguments."""
+        """Returns what `fun` returns for these arguments."""
         try:
             leaves, key = self._key(args, kwargs)
         except _Transformed:
@@ -274,7 +274,7 @@ class Jitted:
         return self.artifact(*args, **kwargs).save(path)
 
     def stats(self) -> Stats:
-        """What it has done so far."""
+        """Returns the counts of what it has done so far."""
         return Stats(self._traces, self._compiles, self._disk_hits, self._runs)
 
     def _key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], Any]:
@@ -309,7 +309,7 @@ class Jitted:
         return ([leaf for i, leaf in enumerate(leaves) if i not in frozen] if frozen else leaves), key
 
     def _known_of(self, count: int) -> Known:
-        """Which arguments are static, of so many by position."""
+        """Returns which arguments are static, of so many by position."""
         known = self._known.get(count)
         if known is None:
             fun = filtered(self.__wrapped__) or self.__wrapped__
@@ -363,7 +363,8 @@ class Jitted:
 
 
 def _kind(leaf: Any) -> Any:
-    """What decides which program takes an array: shape, dtype, and whether its type gives way. None: it is no array."""
+    """Returns what decides which program takes an array: shape, dtype, and whether its type gives way. None: it is no
+    array."""
     import jax
     import numpy as np
 

@@ -33,10 +33,10 @@ from .tiles import (
 )
 
 
-def gemm_kernel(b: Builder, g: Gemm, tile: Tile, sides: Sides, ranged: bool = True) -> None:
-    """Writes a GEMM. The outermost loop is the range that callers may split, if it is `ranged`."""
+def gemm_kernel(b: Builder, g: Gemm, tile: Tile, sides: Sides, chunked: bool = True) -> None:
+    """Writes a GEMM. The outermost loop is the range that callers may split, if it is `chunked`."""
     assert b.lanes == g.lanes, "accumulators need all lanes of their type"
-    _Writer(b, g, tile, sides).outer_loops(ranged)
+    _Writer(b, g, tile, sides).outer_loops(chunked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class Panel:
 
     n: Affine
     last: Val | None = None
-    """Whether it is the last one, if that has fewer columns than others."""
+    """True if it is the last one, if that has fewer columns than others."""
 
 
 class _Writer:
@@ -63,7 +63,7 @@ class _Writer:
 
     def __init__(self, b: Builder, g: Gemm, tile: Tile, sides: Sides):
         self.b, self.g, self.tile = b, g, tile
-        self.store, self.park = sides.store, sides.park
+        self.store, self.spill = sides.store, sides.spill
         self.panels: Loop
         """The loop over panels of columns, while it is open."""
         self.loads = Loads(b, g, tile, sides)
@@ -73,11 +73,11 @@ class _Writer:
         self.blocks = Blocks(self.sums)
         self.split = self._split()
         self.is_column = tile.nr == g.n == 1 and tile.mr % g.lanes == 0
-        """Whether results along rows lie side by side, and so make vectors."""
+        """True if results along rows lie side by side, and so make vectors."""
 
     def _split(self) -> int:
-        """How many outer dimensions enclose the panel loop. The others, short rows of a convolution, share each
-        panel."""
+        """Returns the number of outer dimensions that enclose the panel loop. The others, short rows of a convolution,
+        share each panel."""
         split, rows = len(self.g.outer), self.g.m
         while (
             split
@@ -93,39 +93,39 @@ class _Writer:
         """Loops over the outer dimensions. The outermost loop of more than one trip is the range that callers may
         `split`."""
         sizes = [size for size, _, _ in self.g.outer[: self.split]]
-        ranged = next((d for d, size in enumerate(sizes) if size > 1), -1) if split else len(sizes)
+        chunked = next((d for d, size in enumerate(sizes) if size > 1), -1) if split else len(sizes)
 
         def level(index: Index) -> None:
             d = len(index)
             if d == len(sizes):
-                self.groups(index, ranged < 0)
+                self.groups(index, chunked < 0)
             else:
-                with self.b.loop(sizes[d], ranged=d == ranged) as i:
+                with self.b.loop(sizes[d], chunked=d == chunked) as i:
                     level((*index, i))
 
         level(())
 
-    def groups(self, outer: Index, ranged: bool) -> None:
+    def groups(self, outer: Index, chunked: bool) -> None:
         """Splits the rows into groups that stay cached while all panels pass."""
         mr, nr, span = self.tile.mr, self.tile.nr, self.tile.span
         if mr > 1 and self.tile.streams == mr and nr == 1:
-            self.spread_rows(outer, ranged)
+            self.spread_rows(outer, chunked)
         elif span:
-            with self.b.loop(-(-self.g.n // nr) // span, span * nr, ranged=ranged) as n:
+            with self.b.loop(-(-self.g.n // nr) // span, span * nr, chunked=chunked) as n:
                 self.row_groups(outer, False, n)
         else:
-            self.row_groups(outer, ranged)
+            self.row_groups(outer, chunked)
 
-    def row_groups(self, outer: Index, ranged: bool, first: Affine = ZERO) -> None:
+    def row_groups(self, outer: Index, chunked: bool, first: Affine = ZERO) -> None:
         """All rows, in their groups. Of a tile with a span the panels are those from column `first` on."""
         b, mr = self.b, self.tile.mr
         tiles, rest = divmod(self.g.m, mr)
         size = group_of_rows(self.g, self.tile) // mr
         if self.split < len(self.g.outer) or size == tiles:
-            self.columns(Group(outer, ZERO, tiles, rest), ranged, first)
+            self.columns(Group(outer, ZERO, tiles, rest), chunked, first)
             return
         count = tiles // size
-        loop = b.open_loop(count, size * mr, ranged=ranged)
+        loop = b.open_loop(count, size * mr, chunked=chunked)
         self.columns(Group(outer, Affine(0, ((loop, 1),)), size, 0), False, first)
         done = count * size
         if done < tiles or rest:
@@ -133,30 +133,30 @@ class _Writer:
                 self.columns(Group(outer, Affine(done * mr), tiles - done, rest), False, first)
         b.close_loop(loop)
 
-    def columns(self, group: Group, ranged: bool, first: Affine = ZERO) -> None:
+    def columns(self, group: Group, chunked: bool, first: Affine = ZERO) -> None:
         """All panels for a group of rows."""
         if parts_of_k(self.g, self.tile):
-            assert not ranged, "the groups of rows are the range"
+            assert not chunked, "the groups of rows are the range"
             self.by_parts(group)
         else:
-            self.each_panel(ranged, lambda panel: self.panel(group, panel), first)
+            self.each_panel(chunked, lambda panel: self.panel(group, panel), first)
 
-    def each_panel(self, ranged: bool, body: Callable[[Panel], None], first: Affine = ZERO) -> None:
+    def each_panel(self, chunked: bool, body: Callable[[Panel], None], first: Affine = ZERO) -> None:
         """Calls `body` for all panels, or those of the span from column `first` on."""
         b, nr, n = self.b, self.tile.nr, self.g.n
         panels = -(-n // nr)
-        self.panels = b.open_loop(self.tile.span or panels, nr, vector=nr > 1, ranged=ranged)
+        self.panels = b.open_loop(self.tile.span or panels, nr, vector=nr > 1, chunked=chunked)
         last = is_trip(b, self.panels, panels - 1) if n % nr and panels > 1 else None
         body(Panel(first + Affine(0, ((self.panels, 1),)), last))
         b.close_loop(self.panels)
 
-    def spread_rows(self, outer: Index, ranged: bool) -> None:
+    def spread_rows(self, outer: Index, chunked: bool) -> None:
         """All rows for one column, those of a tile as far apart as they can be: each is part of a stream of its own
         through memory."""
         b, mr = self.b, self.tile.mr
         tiles, rest = divmod(self.g.m, mr)
         column, right = Panel(ZERO), self.loads.right(outer, ZERO)
-        loop = b.open_loop(tiles, ranged=ranged)
+        loop = b.open_loop(tiles, chunked=chunked)
         self.block(Rows(outer, Affine(0, ((loop, 1),)), mr, tiles), column, right)
         if rest:
             with b.when(is_trip(b, loop, tiles - 1)):
@@ -319,16 +319,16 @@ class _Writer:
 
     def finish(self, rows: Rows, grid: list[list[Val]], n: Affine, step: int) -> None:
         """Hands a grid of finished sums, `step` columns apart, to `store`."""
-        b, park, dtype, (outer, m, apart) = self.b, self.park, self.g.types.result, (rows.outer, rows.m, rows.apart)
+        b, spill, dtype, (outer, m, apart) = self.b, self.spill, self.g.types.result, (rows.outer, rows.m, rows.apart)
         for r, row in enumerate(grid):
             for at, total in enumerate(row):
                 value = b.convert(total, dtype)
-                if park is None:
+                if spill is None:
                     self.store(outer, m + r * apart, n + at * step, value)
                 else:
-                    number, position = park(outer, m + r * apart, n + at * step)
+                    number, position = spill(outer, m + r * apart, n + at * step)
                     b.store(number, position, value, dtype)
-        if park is not None:
+        if spill is not None:
             with b.loop(len(grid), apart) as i, b.loop(len(grid[0]), step) as j:
-                number, position = park(outer, m + i, n + j)
+                number, position = spill(outer, m + i, n + j)
                 self.store(outer, m + i, n + j, b.load(number, position, dtype))

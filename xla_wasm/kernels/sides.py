@@ -12,7 +12,7 @@ from .tiles import PAIR, Gemm, Tile, place_in_panel, scales_of
 
 Store = Callable[[Index, Affine, Affine, Val], None]
 """Takes the outer index, m, n and the product there: a vector where n runs along lanes, else a scalar."""
-Park = Callable[[Index, Affine, Affine], tuple[int, Affine]]
+Spill = Callable[[Index, Affine, Affine], tuple[int, Affine]]
 """A buffer and the position in it for the product at (outer index, m, n); n must have stride 1."""
 
 
@@ -26,7 +26,7 @@ class Sides:
     """A buffer with packed right sides; if the `Gemm` tells where rows of these lie, they are read there."""
     store: Store
     """Its code appears once for every vector of a tile."""
-    park: Park | None = None
+    spill: Spill | None = None
     """Where `store` is long: a place for raw products, which is not what `store` reads. `store` becomes a loop over
     them."""
     scratch: int | None = None
@@ -61,7 +61,7 @@ class Left:
     m_stride: int
     dtype: str
     pure: bool = True
-    """Whether nothing writes there."""
+    """True if nothing writes there."""
 
     def moved(self, k: Affine) -> Left:
         """The same from index `k` of the rows on."""
@@ -176,7 +176,7 @@ class Loads:
         return b.mul(b.bitcast(moved, "f32"), self.constants.f16_unit)
 
     def loads_two(self, dtype: str) -> bool:
-        """Whether one load gives two vectors."""
+        """Returns True if one load gives two vectors."""
         return dtype in ("bf16", "f16") and self.g.types.accumulator == "f32"
 
     def scales_at(self, outer: Index, n: Affine) -> Right:
@@ -196,5 +196,5 @@ class Loads:
 
 
 def _row(g: Gemm, outer: Index, m: Affine) -> Affine:
-    """Where row `m` of the left side lies."""
+    """Returns the place of row `m` of the left side."""
     return sum((i * stride for i, (_, stride, _) in zip(outer, g.outer)), m * g.m_stride)

@@ -28,7 +28,7 @@ def twice(dtype: str) -> str:
 
 
 def fills(dtype: str, lanes: int) -> bool:
-    """Whether a narrow type fills the lanes of a vector, so that nothing has to be wrapped."""
+    """Returns True if a narrow type fills the lanes of a vector, so that nothing has to be wrapped."""
     return lanes > 4 and TYPES[dtype].bits * lanes == 128
 
 
@@ -367,7 +367,7 @@ class Arithmetic:
         return x if x.lanes == 1 else self._val("lane", (x,), x.dtype, 1, lane)
 
     def any_true(self, mask: Val) -> Val:
-        """Whether any lane is set, as a scalar."""
+        """Returns a scalar that is true if any lane is set."""
         return mask if mask.lanes == 1 else self._val("any_true", (mask,), "pred", 1)
 
     def splat_lane(self, x: Val, lane: int) -> Val:

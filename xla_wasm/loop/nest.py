@@ -15,12 +15,12 @@ def nest(
     body: Callable[[Index], None],
     *,
     padded: bool = False,
-    ranged: bool = False,
+    chunked: bool = False,
     done: Index = (),
 ) -> None:
     """Runs `body` at every index of `dims`, along vectors in the last dimension that is not 1.
 
-    `done` are the indices of dimensions that are open already. `ranged` lets the outermost loop be split by callers.
+    `done` are the indices of dimensions that are open already. `chunked` lets the outermost loop be split by callers.
     """
     if 0 in dims:
         return
@@ -32,20 +32,20 @@ def nest(
     def level(d: int, index: Index) -> None:
         if d == last:
             trailing = (ZERO,) * (len(dims) - d - 1)
-            b.vectorized(dims[d], lambda i: body((*index, i, *trailing)), padded=padded, ranged=ranged)
+            b.vectorized(dims[d], lambda i: body((*index, i, *trailing)), padded=padded, chunked=chunked)
         elif dims[d] == 1:
             level(d + 1, (*index, ZERO))
         else:
-            with b.loop(dims[d], ranged=ranged) as i:
+            with b.loop(dims[d], chunked=chunked) as i:
                 level(d + 1, (*index, i))
 
     level(0, done)
 
 
-def scalar_nest(b: Builder, dims: tuple[int, ...], body: Callable[[Index], None], *, ranged: bool = False) -> None:
+def scalar_nest(b: Builder, dims: tuple[int, ...], body: Callable[[Index], None], *, chunked: bool = False) -> None:
     """Runs `body` at every index of `dims` one element at a time, in row-major order.
 
-    `ranged` lets the outermost loop be split by callers.
+    `chunked` lets the outermost loop be split by callers.
     """
     if 0 in dims:
         return
@@ -56,7 +56,7 @@ def scalar_nest(b: Builder, dims: tuple[int, ...], body: Callable[[Index], None]
         elif dims[d] == 1:
             level(d + 1, (*index, ZERO))
         else:
-            with b.loop(dims[d], ranged=ranged) as i:
+            with b.loop(dims[d], chunked=chunked) as i:
                 level(d + 1, (*index, i))
 
     level(0, ())

@@ -58,7 +58,7 @@ def register(dtype: str, lanes: int = 1) -> str:
 
 
 def unsigned(dtype: str) -> bool:
-    """Whether registers extend a value by zeros: small floats are raw bits there."""
+    """Returns True if registers extend a value by zeros: small floats are raw bits there."""
     return TYPES[dtype].kind in ("unsigned", "pred", "float")
 
 
@@ -79,7 +79,7 @@ _SHAPES = {1: "i8x16", 2: "i16x8", 4: "i32x4", 8: "i64x2"}
 
 
 def fits(dtype: str, lanes: int) -> bool:
-    """Whether a value of a type may have so many lanes."""
+    """Returns True if a value of a type may have so many lanes."""
     if lanes == 1:
         return True
     return lanes in (2, 4, 8, 16) and TYPES[dtype].bits <= 8 * lane_bytes(dtype, lanes)

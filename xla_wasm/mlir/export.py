@@ -73,7 +73,7 @@ class _Table:
         return _Table(self.data, place + _get("<I", self.data, place)) if place else None
 
     def _vector(self, field: int, width: int) -> tuple[int, int]:
-        """Where a vector begins, and its length."""
+        """Returns the place where a vector begins, and its length."""
         place = self._place(field)
         if not place:
             return 0, 0

@@ -99,7 +99,7 @@ def plain_attributes(name: str, attributes: dict[str, Attribute], of_vhlo: bool)
 
 
 def _is_absent(name: str, key: str, value: Attribute) -> bool:
-    """Whether an attribute only says what holds without it."""
+    """Returns True if an attribute only says what holds without it."""
     if key in _EMPTY and name != "stablehlo.collective_permute":
         return value in ("", (), {}) or (isinstance(value, Elements) and not value.values) or _all_empty(key, value)
     if key in _FLAGS:
@@ -124,7 +124,7 @@ def _is_absent(name: str, key: str, value: Attribute) -> bool:
 
 
 def _all_empty(key: str, value: Attribute) -> bool:
-    """Whether a list of one dictionary for each argument or result, or a constant, holds nothing."""
+    """Returns True if a list of one dictionary for each argument or result, or a constant, holds nothing."""
     if key in ("arg_attrs", "res_attrs"):
         return isinstance(value, tuple) and not any(value)
     return isinstance(value, Dense) and not len(value.data)

@@ -64,7 +64,7 @@ _REAL = re.compile(r"\d+\.")
 
 
 def _kinds(name: str) -> tuple[type, ...]:
-    """What a field of a structure may hold."""
+    """Returns the types that a field of a structure may hold."""
     if name in ("atol", "rtol"):
         return (float, int)
     if name == "mode":
@@ -109,7 +109,7 @@ class DialectAttributes(Constants):
         return Opaque(self.text[begin : self.pos])
 
     def _understood(self, kind: str, begin: int) -> Attribute | None:
-        """What stands between the angle brackets; None if this kind is not known."""
+        """Reads what stands between the angle brackets; None if this kind is not known."""
         if kind in ENUMS:
             return self.need(WORD, "a word")
         if kind in _WRAPPERS:

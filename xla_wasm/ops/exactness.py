@@ -35,7 +35,7 @@ _OF_PARTS = frozenset(("abs", "sign"))
 
 
 def exactness(x: Instruction) -> Exactness:
-    """How exact the result of an instruction is."""
+    """Returns how exact the result of an instruction is."""
     about = record(x)
     if about.accumulates or x.opcode in _SUMMED:
         return Exactness.SUMMED
@@ -46,12 +46,12 @@ def exactness(x: Instruction) -> Exactness:
 
 
 def is_structure(x: Instruction) -> bool:
-    """Whether an instruction only hands values and tokens on: it computes nothing."""
+    """Returns True if an instruction only hands values and tokens on: it computes nothing."""
     return record(x).identity or x.opcode in ("tuple", "get-tuple-element", "after-all")
 
 
 def is_constant(x: Instruction) -> bool:
-    """Whether this is a constant, or one that is spread or converted."""
+    """Returns True if this is a constant, or one that is spread or converted."""
     while x.operands and (record(x).view or x.opcode == "convert"):
         x = x.operands[0]
     return not x.operands and x.opcode in ("constant", "iota")

@@ -32,7 +32,7 @@ class Host:
     recv: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def arguments(self) -> dict[str, Any]:
-        """What a run takes: items, and empty lists for what comes out."""
+        """Returns the arguments that a run takes: items, and empty lists for what comes out."""
         given = {name: end for name, end in (("infeed", self.infeed), ("recv", self.recv)) if end}
         taken: dict[str, Any] = {"outfeed": [], "send": {name: [] for name in self.send}}
         return given | {name: end for name, end in taken.items() if getattr(self, name)}

@@ -1,4 +1,5 @@
-// The form of the page: sends the inputs without leaving the page, and shows the answer. Without it the form works too, and shows JSON.
+// The form of the page: sends the inputs without leaving the page, and shows the answer. Without it the form works too,
+// and shows JSON.
 
 const form = document.querySelector('form');
 const answer = document.querySelector('#answer');
@@ -25,7 +26,8 @@ const body = () => {
 
 const bars = (values) => {
   const list = element('div', '', { className: 'bars' });
-  const least = Math.min(0, ...values), most = Math.max(least + 1e-300, ...values);
+  const least = Math.min(0, ...values),
+    most = Math.max(least + 1e-300, ...values);
   values.forEach((value, i) => {
     const label = String(Number(value.toPrecision(6)));
     list.append(
@@ -56,10 +58,16 @@ form.addEventListener('submit', async (event) => {
   answer.setAttribute('aria-busy', 'true');
   const began = performance.now();
   try {
-    const response = await fetch(form.action, { method: 'POST', body: body(), headers: { Accept: 'application/json' } });
+    const response = await fetch(form.action, {
+      method: 'POST',
+      body: body(),
+      headers: { Accept: 'application/json' },
+    });
     const content = await response.json();
     const milliseconds = (performance.now() - began).toFixed(1);
-    answer.replaceChildren(element('h2', response.ok ? `Results, after ${milliseconds} ms` : `Error ${response.status}`));
+    answer.replaceChildren(
+      element('h2', response.ok ? `Results, after ${milliseconds} ms` : `Error ${response.status}`),
+    );
     if (response.ok) show(content);
     else complain(content.error.message);
   } catch (error) {
@@ -88,7 +96,9 @@ const fill = ({ type, sizes }) => {
 form.querySelector('[data-fill]').addEventListener('click', () => {
   for (const field of form.querySelectorAll('fieldset')) {
     field.querySelector('input[type=file]').value = '';
-    field.querySelector('textarea').value = JSON.stringify(fill({ type: field.dataset.type, sizes: JSON.parse(field.dataset.sizes) }));
+    field.querySelector('textarea').value = JSON.stringify(
+      fill({ type: field.dataset.type, sizes: JSON.parse(field.dataset.sizes) }),
+    );
   }
 });
 

@@ -110,7 +110,7 @@ class Body(Mapper):
         return None
 
     def constant_from_outside(self, value: Value) -> bool:
-        """Whether a value from around a region can be written anew in it."""
+        """Returns True if a value from around a region can be written anew in it."""
         probe = Body(self.program, self)
         return probe._cloned(value) is not None
 

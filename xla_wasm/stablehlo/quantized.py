@@ -43,7 +43,7 @@ _AS_STORED = frozenset(
 
 
 def has_quantized(op: Op) -> bool:
-    """Whether an operand or a result of an operation is an array of a quantised type."""
+    """Returns True if an operand or a result of an operation is an array of a quantised type."""
     return any(
         type(v.type) is Tensor and type(v.type.element) is Quantized
         for values in (op.operands, op.results)
@@ -52,7 +52,7 @@ def has_quantized(op: Op) -> bool:
 
 
 def quantized_operation(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
-    """What an operation becomes that has such operands or results."""
+    """Returns what an operation becomes that has such operands or results."""
     if op.name in _MOVED:
         _check_moved(op)
     if op.name in _MOVED or op.name in _AS_STORED:
@@ -162,6 +162,6 @@ def _check_moved(op: Op) -> None:
 
 
 def _parameters(q: Quantized) -> set[tuple[object, ...]]:
-    """What tells the elements' meaning, at each place along the axis."""
+    """Returns what tells the elements' meaning, at each place along the axis."""
     rest = (q.storage, q.expressed, q.minimum, q.maximum)
     return {(scale, point, *rest) for scale, point in zip(q.scales, q.zero_points)}

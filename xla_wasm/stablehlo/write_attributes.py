@@ -122,7 +122,7 @@ def _scatter(x: Instruction) -> Attributes:
 
 
 def precision(config: PrecisionConfig) -> Attributes:
-    """How exact the operands of a product are to be."""
+    """Returns how exact the operands of a product are to be."""
     if all(p == "default" for p in config.operand_precision):
         return {}
     return {"precision_config": "[" + ", ".join(word("precision", p.upper()) for p in config.operand_precision) + "]"}

@@ -1,10 +1,17 @@
-// jax-js with its wasm backend, on one thread (Node has no web workers). A kernel takes and gives arrays in its heap; a call begins and ends
-// with typed arrays.
+// jax-js with its wasm backend, on one thread (Node has no web workers). A kernel takes and gives arrays in its heap; a
+// call begins and ends with typed arrays.
 
 import { pathToFileURL } from 'node:url';
 import { read, serve, timedAsync } from './protocol.mjs';
 
-const { init, defaultDevice, jit, numpy: np, lax, nn } = await import(pathToFileURL(`${process.argv[2]}/@jax-js/jax/dist/index.js`).href);
+const {
+  init,
+  defaultDevice,
+  jit,
+  numpy: np,
+  lax,
+  nn,
+} = await import(pathToFileURL(`${process.argv[2]}/@jax-js/jax/dist/index.js`).href);
 await init('wasm');
 defaultDevice('wasm');
 

@@ -1,4 +1,5 @@
-// onnxruntime-web on one thread. A kernel's time is what each more trip of a loop around the graph takes; a call is a run of the session.
+// onnxruntime-web on one thread. A kernel's time is what each more trip of a loop around the graph takes; a call is a
+// run of the session.
 
 import { readFileSync } from 'node:fs';
 import { pathToFileURL } from 'node:url';
@@ -8,10 +9,16 @@ const ort = await import(pathToFileURL(`${process.argv[2]}/onnxruntime-web/dist/
 ort.env.wasm.numThreads = 1;
 ort.env.logLevel = 'error';
 
-const session = (path) => ort.InferenceSession.create(new Uint8Array(readFileSync(path)), { executionProviders: ['wasm'], graphOptimizationLevel: 'all' });
+const session = (path) =>
+  ort.InferenceSession.create(new Uint8Array(readFileSync(path)), {
+    executionProviders: ['wasm'],
+    graphOptimizationLevel: 'all',
+  });
 
 await serve(async (job) => {
-  const feeds = Object.fromEntries(job.inputs.map((input) => [input.name, new ort.Tensor(input.type, read(input), input.shape)]));
+  const feeds = Object.fromEntries(
+    job.inputs.map((input) => [input.name, new ort.Tensor(input.type, read(input), input.shape)]),
+  );
   const model = await session(job.model);
   const ready = {
     time: { call: timedAsync(() => model.run(feeds)) },

@@ -1,5 +1,5 @@
-// xla_wasm in Node. A kernel is the export `run` and nothing else, with the inputs in place; a call goes through the loader's `run`, into
-// the caller's arrays where it takes them.
+// xla_wasm in Node. A kernel is the export `run` and nothing else, with the inputs in place; a call goes through the
+// loader's `run`, into the caller's arrays where it takes them.
 
 import { readFileSync } from 'node:fs';
 import { Executable, open } from '../../../web/executor.js';

@@ -1,14 +1,26 @@
-// What every host in Node speaks: JSON lines on standard input, an answer to each on standard output. A host gives `prepare(job)`, which
-// makes the work ready and returns {time: {kernel, call}, results, release}: `time.kernel(n)` gives the milliseconds of n runs, or
-// [milliseconds, others], where the others are what is not the runs' and is to be taken off.
+// What every host in Node speaks: JSON lines on standard input, an answer to each on standard output. A host gives
+// `prepare(job)`, which makes the work ready and returns {time: {kernel, call}, results, release}: `time.kernel(n)`
+// gives the milliseconds of n runs, or [milliseconds, others], where the others are what is not the runs' and is to be
+// taken off.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { createInterface } from 'node:readline';
 
 const ARRAYS = {
-  float32: Float32Array, float64: Float64Array, int8: Int8Array, uint8: Uint8Array, int16: Int16Array, uint16: Uint16Array,
-  int32: Int32Array, uint32: Uint32Array, int64: BigInt64Array, uint64: BigUint64Array, bool: Uint8Array,
-  bfloat16: Uint16Array, float16: Uint16Array, complex64: Float32Array,
+  float32: Float32Array,
+  float64: Float64Array,
+  int8: Int8Array,
+  uint8: Uint8Array,
+  int16: Int16Array,
+  uint16: Uint16Array,
+  int32: Int32Array,
+  uint32: Uint32Array,
+  int64: BigInt64Array,
+  uint64: BigUint64Array,
+  bool: Uint8Array,
+  bfloat16: Uint16Array,
+  float16: Uint16Array,
+  complex64: Float32Array,
 };
 
 /** The array of a file. */

@@ -1,4 +1,5 @@
-// TensorFlow.js with its wasm backend, on one thread. A kernel takes and gives tensors in its heap; a call begins and ends with typed arrays.
+// TensorFlow.js with its wasm backend, on one thread. A kernel takes and gives tensors in its heap; a call begins and
+// ends with typed arrays.
 
 import { createRequire } from 'node:module';
 import { read, serve, timed } from './protocol.mjs';
@@ -12,7 +13,10 @@ await tf.setBackend('wasm');
 // The package for Node leaves out what makes functions methods.
 for (const name of Object.keys(tf)) {
   const op = tf[name];
-  if (typeof op === 'function' && !(name in tf.Tensor.prototype)) tf.Tensor.prototype[name] = function (...rest) { return op(this, ...rest); };
+  if (typeof op === 'function' && !(name in tf.Tensor.prototype))
+    tf.Tensor.prototype[name] = function (...rest) {
+      return op(this, ...rest);
+    };
 }
 
 const TYPES = { float32: 'float32', int32: 'int32', bool: 'bool' };

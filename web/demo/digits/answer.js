@@ -8,9 +8,15 @@ let announce = 0;
 /** @param {number} digit */
 function addBar(digit) {
   const item = document.createElement('li');
-  item.innerHTML = `<span class="name">${digit}</span><span class="track"><span class="fill"></span></span><span class="value"></span>`;
+  item.innerHTML =
+    `<span class="name">${digit}</span><span class="track"><span class="fill"></span></span><span ` +
+    `class="value"></span>`;
   $('bars').append(item);
-  return { item, fill: /** @type {HTMLElement} */ (item.querySelector('.fill')), value: /** @type {HTMLElement} */ (item.querySelector('.value')) };
+  return {
+    item,
+    fill: /** @type {HTMLElement} */ (item.querySelector('.fill')),
+    value: /** @type {HTMLElement} */ (item.querySelector('.value')),
+  };
 }
 
 /**
@@ -29,7 +35,14 @@ export function present(probabilities, microseconds) {
   document.body.classList.toggle('known', best >= 0);
   document.body.dataset.answer = best < 0 ? '' : String(best);
   $('digit').textContent = best < 0 ? '–' : best;
-  const says = best < 0 ? 'Waiting for a digit' : sure > 0.9 ? `That is a ${best}` : sure > 0.5 ? `Probably a ${best}` : `Perhaps a ${best}`;
+  const says =
+    best < 0
+      ? 'Waiting for a digit'
+      : sure > 0.9
+        ? `That is a ${best}`
+        : sure > 0.5
+          ? `Probably a ${best}`
+          : `Perhaps a ${best}`;
   $('says').textContent = says;
   if (best < 0) $('time').innerHTML = '&nbsp;';
   else $('time').innerHTML = `answered in <strong>${microseconds.toFixed(0)} µs</strong>`;

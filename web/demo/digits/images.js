@@ -1,4 +1,5 @@
-// The images of images.bin, which examples/digits/page.py writes: grey values from 0 to 16, first those to train on, then those held out.
+// The images of images.bin, which examples/digits/page.py writes: grey values from 0 to 16, first those to train on,
+// then those held out.
 
 /** @typedef {import('../../xla_wasm.js').Executable} Executable */
 
@@ -26,7 +27,8 @@ export async function loadImages(url) {
     const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('gzip'));
     bytes = new Uint8Array(await new Response(stream).arrayBuffer());
   }
-  if (bytes.length !== COUNT * (PIXELS + 1)) throw new Error(`${response.url} has ${bytes.length} bytes, not those of ${COUNT} images`);
+  if (bytes.length !== COUNT * (PIXELS + 1))
+    throw new Error(`${response.url} has ${bytes.length} bytes, not those of ${COUNT} images`);
   return { pixels: bytes.subarray(0, COUNT * PIXELS), labels: bytes.subarray(COUNT * PIXELS) };
 }
 

@@ -1,5 +1,6 @@
-// The page: what is drawn goes through preprocess.js to a compiled model, and its ten numbers become bars. training.js makes weights of
-// its own; a switch says whether the model with the shipped weights answers or the one that takes these.
+// The page: what is drawn goes through preprocess.js to a compiled model, and its ten numbers become bars. training.js
+// makes weights of its own; a switch says whether the model with the shipped weights answers or the one that takes
+// these.
 
 import { load } from '../../xla_wasm.js';
 import { $, builds, chosen, fetchedBytes, microseconds, percent, radios, showError, showFacts } from '../shared.js';
@@ -40,7 +41,10 @@ function update() {
   const model = models[chosen('weights')];
   if (empty || !model) return present(null, 0);
   const [logits] = model.run(image);
-  present(softmax(logits), microseconds(() => model.run(image), 4, 25));
+  present(
+    softmax(logits),
+    microseconds(() => model.run(image), 4, 25),
+  );
 }
 
 /** Marks the sample that is shown; null: none is. @param {Float32Array | null} image */
@@ -97,7 +101,8 @@ addEventListener('keydown', (event) => {
   // Digits typed into a field are the field's.
   const typing = event.target instanceof HTMLInputElement && event.target.type === 'number';
   if (event.key === 'Escape' || (event.key === 'Delete' && !typing)) clear();
-  else if (/^[0-9]$/.test(event.key) && !typing) show(pictures[samples.findIndex(({ label }) => label === Number(event.key))]);
+  else if (/^[0-9]$/.test(event.key) && !typing)
+    show(pictures[samples.findIndex(({ label }) => label === Number(event.key))]);
 });
 matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
   drawSamples();
@@ -107,7 +112,8 @@ matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => {
 /** A model, warmed up: the browser has optimised its code when it is asked first. @param {string} name */
 async function warmed(name) {
   const model = await load(builds(name, import.meta.url));
-  for (const { name: weight, kind, bytes } of model.parameters) if (kind === 'weight') model.set(weight, new Float32Array(bytes / 4));
+  for (const { name: weight, kind, bytes } of model.parameters)
+    if (kind === 'weight') model.set(weight, new Float32Array(bytes / 4));
   microseconds(() => model.run(pictures[0]), 5, 200);
   return model;
 }

@@ -1,4 +1,5 @@
-// The drawing surface: pointer events to strokes, strokes to a smooth line. Coordinates are fractions of its side, so it may be resized.
+// The drawing surface: pointer events to strokes, strokes to a smooth line. Coordinates are fractions of its side, so
+// it may be resized.
 
 import { paint } from './paint.js';
 
@@ -27,7 +28,8 @@ export class Pad {
     this.changed = changed;
     canvas.addEventListener('pointerdown', (event) => this.#begin(event));
     canvas.addEventListener('pointermove', (event) => this.#move(event));
-    for (const end of ['pointerup', 'pointercancel']) canvas.addEventListener(end, (event) => this.#drawing.delete(/** @type {PointerEvent} */ (event).pointerId));
+    for (const end of ['pointerup', 'pointercancel'])
+      canvas.addEventListener(end, (event) => this.#drawing.delete(/** @type {PointerEvent} */ (event).pointerId));
     new ResizeObserver(() => this.draw()).observe(canvas);
     matchMedia('(prefers-color-scheme: dark)').addEventListener('change', () => this.draw());
   }

@@ -20,7 +20,12 @@ export function paint(context, image, at, cell) {
     context.globalAlpha = image[i];
     const x = Math.round(at + (i % 8) * cell);
     const y = Math.round(at + Math.floor(i / 8) * cell);
-    context.fillRect(x, y, Math.round(at + ((i % 8) + 1) * cell) - x, Math.round(at + (Math.floor(i / 8) + 1) * cell) - y);
+    context.fillRect(
+      x,
+      y,
+      Math.round(at + ((i % 8) + 1) * cell) - x,
+      Math.round(at + (Math.floor(i / 8) + 1) * cell) - y,
+    );
   }
   context.globalAlpha = 1;
 }

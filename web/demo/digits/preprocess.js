@@ -1,5 +1,5 @@
-// Strokes of a pen to the 8x8 image the model knows, made the way its training data were: a 32x32 bitmap in which the digit fills the
-// height and always has about the same amount of ink, then the share of inked cells in each 4x4 block.
+// Strokes of a pen to the 8x8 image the model knows, made the way its training data were: a 32x32 bitmap in which the
+// digit fills the height and always has about the same amount of ink, then the share of inked cells in each 4x4 block.
 
 export const SIZE = 8;
 const FINE = 4; // cells of the bitmap along each side of a pixel
@@ -44,7 +44,8 @@ export function toImage(strokes) {
 }
 
 /** @param {number[]} values */
-const extent = (values) => values.reduce(([low, high], v) => [Math.min(low, v), Math.max(high, v)], [Infinity, -Infinity]);
+const extent = (values) =>
+  values.reduce(([low, high], v) => [Math.min(low, v), Math.max(high, v)], [Infinity, -Infinity]);
 
 /**
  * How far the middle of each cell is from the nearest stroke.

@@ -1,5 +1,6 @@
-// Trains the digits model, off the page's own thread. Three compiled modules do the work: `initial` makes random weights of a seed, `step`
-// is one step of the optimiser and keeps weights and moments as its state, `classify` judges the held-out images with the weights of `step`.
+// Trains the digits model, off the page's own thread. Three compiled modules do the work: `initial` makes random
+// weights of a seed, `step` is one step of the optimiser and keeps weights and moments as its state, `classify` judges
+// the held-out images with the weights of `step`.
 
 import { load } from '../../xla_wasm.js';
 import { breathe, builds, seeded } from '../shared.js';
@@ -21,7 +22,8 @@ const WINDOW = 1500; // milliseconds over which speed is measured
  *
  * @typedef {{type: 'settings' | 'run', settings: Settings} | {type: 'pause'} | {type: 'reset', seed: number}} Request
  * @typedef {{type: 'ready', steps: number, batch: number}
- *   | {type: 'progress', step: number, losses: Float32Array, speed: number, state: 'running' | 'paused' | 'done', evaluations: Evaluation[]}
+ *   | {type: 'progress', step: number, losses: Float32Array, speed: number, state: 'running' | 'paused' | 'done',
+ *     evaluations: Evaluation[]}
  *   | {type: 'fresh', evaluation: Evaluation}
  *   | {type: 'error', message: string}} Report
  */
@@ -134,7 +136,10 @@ class Training {
       const evaluations = [];
       while (this.step < this.total && performance.now() - begin < SLICE) {
         const loss = this.advance();
-        if (!Number.isFinite(loss)) throw new RangeError('The loss is no longer a number: the learning rate is too high. Reset, and try a lower one.');
+        if (!Number.isFinite(loss))
+          throw new RangeError(
+            'The loss is no longer a number: the learning rate is too high. Reset, and try a lower one.',
+          );
         losses.push(loss);
         if (this.step % EVALUATE === 0) evaluations.push(this.evaluate());
       }

@@ -39,7 +39,13 @@ export class TrainingPanel {
   constructor(page) {
     this.page = page;
     this.loss = new Chart($('loss'), { ...LOSSES, ...EPOCHS, smoothing: 0.9 });
-    this.accuracy = new Chart($('accuracy'), { ...EPOCHS, low: 0, high: 1, ticks: [0, 0.25, 0.5, 0.75, 1], format: (v) => `${100 * v} %` });
+    this.accuracy = new Chart($('accuracy'), {
+      ...EPOCHS,
+      low: 0,
+      high: 1,
+      ticks: [0, 0.25, 0.5, 0.75, 1],
+      format: (v) => `${100 * v} %`,
+    });
     this.worker = new Worker(new URL('train_worker.js', import.meta.url), { type: 'module' });
     this.worker.addEventListener('message', ({ data }) => this.#hear(data));
     this.worker.addEventListener('error', (event) => this.#fail(event.message || 'its worker could not be loaded'));
@@ -159,7 +165,9 @@ export class TrainingPanel {
 
   #describe() {
     const loss = this.loss.latest(this.#losses);
-    return loss === undefined ? '' : `Loss ${loss.toFixed(2)}, held-out accuracy ${percent(this.#evaluation?.accuracy ?? 0)}`;
+    return loss === undefined
+      ? ''
+      : `Loss ${loss.toFixed(2)}, held-out accuracy ${percent(this.#evaluation?.accuracy ?? 0)}`;
   }
 
   #schedule() {
@@ -172,14 +180,19 @@ export class TrainingPanel {
   #update() {
     const state = this.#state;
     const usable = state !== 'loading' && !(state === 'failed' && !this.#evaluation);
-    $('start').textContent = { running: 'Pause', paused: 'Go on', done: 'Start again' }[/** @type {string} */ (state)] ?? 'Start';
+    $('start').textContent =
+      { running: 'Pause', paused: 'Go on', done: 'Start again' }[/** @type {string} */ (state)] ?? 'Start';
     $('start').disabled = !usable || state === 'failed';
     $('reset').disabled = !usable || (state === 'fresh' && !this.#step);
     document.body.dataset.training = state;
     $('progress').value = Math.min(1, this.#step / this.#total);
     const epoch = Math.min(Math.floor(this.#step / this.#stepsPerEpoch), this.settings.epochs);
     const parts = [`Epoch <b>${epoch}</b> of ${this.settings.epochs}, ${counted(this.#step, 'step')}`];
-    if (this.#speed) parts.push(`<b id="speed">${this.#speed.toFixed(0)}</b> steps a second, ${Math.round(this.#speed * this.#batch).toLocaleString('en')} images`);
+    if (this.#speed)
+      parts.push(
+        `<b id="speed">${this.#speed.toFixed(0)}</b> steps a second, ` +
+          `${Math.round(this.#speed * this.#batch).toLocaleString('en')} images`,
+      );
     if (state === 'loading') $('status').textContent = 'Loading the training step';
     else if (state === 'fresh') $('status').textContent = 'Random weights, not trained yet';
     else $('status').innerHTML = parts.join('<br>');
@@ -190,10 +203,16 @@ export class TrainingPanel {
     $('accuracy-value').textContent = accuracy === undefined ? '–' : percent(accuracy);
     const end = Math.max(this.settings.epochs, this.#step / this.#stepsPerEpoch);
     const first = this.#losses[0]?.[1];
-    const fell = first === undefined || loss === undefined ? 'no values yet' : `from ${first.toFixed(2)} to ${loss.toFixed(2)} after ${counted(this.#step, 'step')}`;
+    const fell =
+      first === undefined || loss === undefined
+        ? 'no values yet'
+        : `from ${first.toFixed(2)} to ${loss.toFixed(2)} after ${counted(this.#step, 'step')}`;
     this.loss.show([{ name: 'loss', points: this.#losses }], end, `Loss: ${fell}`);
     const start = this.#accuracies[0]?.[1];
-    const rose = start === undefined || accuracy === undefined ? 'no values yet' : `from ${percent(start)} to ${percent(accuracy)}`;
+    const rose =
+      start === undefined || accuracy === undefined
+        ? 'no values yet'
+        : `from ${percent(start)} to ${percent(accuracy)}`;
     this.accuracy.show([{ name: 'accuracy', points: this.#accuracies }], end, `Accuracy on held-out images: ${rose}`);
     this.#drawTable();
     if (this.#evaluation) this.#drawInside(this.#evaluation);

@@ -47,5 +47,8 @@ export class Alphabet {
   }
 }
 
-/** Text as it is learnt from: one kind of line end, and accents in one character with their letter. @param {string} text */
+/**
+ * Text as it is learnt from: one kind of line end, and accents in one character with their letter.
+ * @param {string} text
+ */
 export const tidied = (text) => text.replace(/\r\n?/g, '\n').normalize('NFC');

@@ -8,7 +8,12 @@ import { $, chosen, counted, radios, showError, showFacts } from '../shared.js';
 
 const SHOWN = 8; // samples from before
 const SPAN = 300; // steps that the chart has room for at least
-const FORM = { low: 1.5, high: 4.5, ticks: [0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5], format: (/** @type {number} */ v) => v.toFixed(1) };
+const FORM = {
+  low: 1.5,
+  high: 4.5,
+  ticks: [0, 0.5, 1, 1.5, 2, 2.5, 3, 3.5, 4, 4.5, 5],
+  format: (/** @type {number} */ v) => v.toFixed(1),
+};
 
 /** @type {'loading' | 'fresh' | 'running' | 'writing' | 'paused' | 'failed'} */
 let state = 'loading';
@@ -30,7 +35,12 @@ let runAfterReset = false;
 /** @type {{step: number, loss: string, text: string}[]} */
 let samples = [];
 
-const chart = new Chart($('loss'), { ...FORM, stride: 10, formatAt: (at) => (at ? at.toLocaleString('en') : 'step 0'), smoothing: 0.9 });
+const chart = new Chart($('loss'), {
+  ...FORM,
+  stride: 10,
+  formatAt: (at) => (at ? at.toLocaleString('en') : 'step 0'),
+  smoothing: 0.9,
+});
 const worker = new Worker(new URL('worker.js', import.meta.url), { type: 'module' });
 worker.addEventListener('message', (/** @type {MessageEvent<Report>} */ { data }) => hear(data));
 worker.addEventListener('error', (event) => failed(event.message || 'its worker could not be loaded'));
@@ -69,7 +79,8 @@ function hear(report) {
   } else if (report.type === 'loading') {
     $('files-progress').hidden = false;
     $('files-progress').value = report.loaded / report.total;
-    $('files-status').textContent = `Reading the weights: ${(report.loaded / 1e6).toFixed(0)} of ${(report.total / 1e6).toFixed(0)} MB`;
+    $('files-status').textContent =
+      `Reading the weights: ${(report.loaded / 1e6).toFixed(0)} of ${(report.total / 1e6).toFixed(0)} MB`;
   } else if (report.type === 'opened') opened(report);
   else if (report.type === 'saved') download(report.file);
   else if (resetting || state === 'failed') return;
@@ -87,7 +98,8 @@ function hear(report) {
     const pen = document.createElement('span');
     pen.className = 'pen';
     $('output').replaceChildren(given, prose, pen);
-    $('when').textContent = brought || (report.step ? `after ${counted(report.step, 'step')}` : 'before its first step');
+    $('when').textContent =
+      brought || (report.step ? `after ${counted(report.step, 'step')}` : 'before its first step');
   } else if (report.type === 'wrote') {
     written += report.text;
     prose.append(report.text);
@@ -126,7 +138,9 @@ function opened({ name, own }) {
   $('files-error').hidden = $('files-progress').hidden = true;
   brought = own ? '' : name;
   state = own ? 'fresh' : 'paused';
-  $('files-status').textContent = own ? 'The weights are in their place: write with them, or train on.' : `${name} is ready: it writes above.`;
+  $('files-status').textContent = own
+    ? 'The weights are in their place: write with them, or train on.'
+    : `${name} is ready: it writes above.`;
   $('output').textContent = '';
   $('when').textContent = own ? 'from the weights opened' : name;
   if (!own) {
@@ -135,11 +149,18 @@ function opened({ name, own }) {
   }
 }
 
-/** Keeps a sample for comparison: the first ones, and of later ones those with about twice the steps of the one before. @param {number} at */
+/**
+ * Keeps a sample for comparison: the first ones, and of later ones those with about twice the steps of the one before.
+ * @param {number} at
+ */
 function remember(at) {
   const last = samples.at(-1);
   if (last && at < last.step * 1.5 + 5) return;
-  samples.push({ step: at, loss: chart.latest(losses)?.toFixed(2) ?? '', text: written.replace(/\s+/g, ' ').trim().slice(0, 160) });
+  samples.push({
+    step: at,
+    loss: chart.latest(losses)?.toFixed(2) ?? '',
+    text: written.replace(/\s+/g, ' ').trim().slice(0, 160),
+  });
   if (samples.length > SHOWN) samples.splice(1, 1);
   drawSamples();
 }
@@ -154,7 +175,10 @@ function drawSamples() {
     said.textContent = text;
     return row;
   });
-  const none = Object.assign(document.createElement('li'), { className: 'none', textContent: 'Samples from its first steps on will stand here.' });
+  const none = Object.assign(document.createElement('li'), {
+    className: 'none',
+    textContent: 'Samples from its first steps on will stand here.',
+  });
   $('samples').replaceChildren(...(rows.length ? rows : [none]));
 }
 
@@ -260,12 +284,17 @@ function draw() {
   else if (!step) $('status').textContent = running ? 'Beginning' : 'Random weights, not trained yet';
   else {
     const pace = running ? `, ${speed.toFixed(1)} a second` : '';
-    $('status').innerHTML = `<b id="step">${counted(step, 'step')}</b>${pace}<br>reads <b id="speed">${Math.round(read).toLocaleString('en')}</b> characters a second`;
+    $('status').innerHTML =
+      `<b id="step">${counted(step, 'step')}</b>${pace}<br>reads <b ` +
+      `id="speed">${Math.round(read).toLocaleString('en')}</b> characters a second`;
   }
   const loss = chart.latest(losses);
   $('loss-value').textContent = loss === undefined ? '–' : loss.toFixed(3);
   const first = losses[0]?.[1];
-  const fell = first === undefined || loss === undefined ? 'no values yet' : `from ${first.toFixed(2)} to ${loss.toFixed(2)} nats a character after ${counted(step, 'step')}`;
+  const fell =
+    first === undefined || loss === undefined
+      ? 'no values yet'
+      : `from ${first.toFixed(2)} to ${loss.toFixed(2)} nats a character after ${counted(step, 'step')}`;
   chart.show([{ name: 'loss', points: losses }], Math.max(SPAN, step), `Loss: ${fell}`);
 }
 

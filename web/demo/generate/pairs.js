@@ -1,11 +1,13 @@
-// Text as GPT-2's tokens, and back: byte-pair encoding with the published vocabulary. Mirrors examples/gpt2/vocabulary.py.
+// Text as GPT-2's tokens, and back: byte-pair encoding with the published vocabulary. Mirrors
+// examples/gpt2/vocabulary.py.
 
 /** What pairs are merged within. */
 const WORDS = /'(?:s|t|re|ve|m|ll|d)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+/gu;
 
 /** The printable character that stands for each byte in the published files. */
 function letters() {
-  const plain = (/** @type {number} */ byte) => (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
+  const plain = (/** @type {number} */ byte) =>
+    (byte >= 33 && byte <= 126) || (byte >= 161 && byte <= 172) || byte >= 174;
   let others = 0;
   return Array.from({ length: 256 }, (_, byte) => String.fromCharCode(plain(byte) ? byte : 256 + others++));
 }
@@ -60,7 +62,9 @@ export class Pairs {
 
   /** The bytes of tokens. Characters may begin in one and end in the next. @param {number[]} tokens */
   bytes(tokens) {
-    return Uint8Array.from(tokens.flatMap((token) => [...(this.#words.get(token) ?? '')].map((letter) => this.#bytes.get(letter) ?? 0)));
+    return Uint8Array.from(
+      tokens.flatMap((token) => [...(this.#words.get(token) ?? '')].map((letter) => this.#bytes.get(letter) ?? 0)),
+    );
   }
 
   /** The text of the tokens that come next; what a character lacks comes with later ones. @param {number[]} tokens */

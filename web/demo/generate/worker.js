@@ -1,5 +1,6 @@
-// Trains and writes, off the page's own thread. Three compiled modules do the work: `initial` makes random weights of a seed, `step` is one
-// step of training and keeps weights and moments as its state, `write` draws one character after the other with the weights of `step`.
+// Trains and writes, off the page's own thread. Three compiled modules do the work: `initial` makes random weights of a
+// seed, `step` is one step of training and keeps weights and moments as its state, `write` draws one character after
+// the other with the weights of `step`.
 
 import { load } from '../../xla_wasm.js';
 import { breathe, builds, fetchedBytes, seeded } from '../shared.js';
@@ -72,7 +73,10 @@ class Studio {
     const text = tidied(given);
     const alphabet = Alphabet.of(text, OWN.vocabulary);
     const tokens = Int32Array.from(alphabet.encode(text));
-    if (tokens.length < LEAST) throw new RangeError(`The text has ${tokens.length} characters. Give at least ${LEAST}; it learns well from 20,000 on.`);
+    if (tokens.length < LEAST)
+      throw new RangeError(
+        `The text has ${tokens.length} characters. Give at least ${LEAST}; it learns well from 20,000 on.`,
+      );
     this.#alphabet = alphabet;
     this.#text = tokens;
     this.reset(this.#seed, [...text].length - tokens.length);
@@ -132,9 +136,11 @@ class Studio {
   begin(kind, work) {
     const own = (this.#work = { kind });
     const before = this.#done;
-    this.#done = before.then(() => (own === this.#work ? work?.(() => own === this.#work) : undefined)).catch((error) => {
-      tell({ type: 'error', about: 'training', message: /** @type {Error} */ (error).message });
-    });
+    this.#done = before
+      .then(() => (own === this.#work ? work?.(() => own === this.#work) : undefined))
+      .catch((error) => {
+        tell({ type: 'error', about: 'training', message: /** @type {Error} */ (error).message });
+      });
     return this.#done;
   }
 
@@ -155,11 +161,18 @@ class Studio {
       const losses = [];
       do {
         const loss = this.#advance();
-        if (!Number.isFinite(loss)) throw new RangeError('The loss is no longer a number. Reset, and try another seed.');
+        if (!Number.isFinite(loss))
+          throw new RangeError('The loss is no longer a number. Reset, and try another seed.');
         losses.push(loss);
       } while (performance.now() - begin < SLICE);
       const speed = this.#speed();
-      tell({ type: 'progress', step: this.step, losses: Float32Array.from(losses), speed, read: speed * this.batch * (this.length - 1) });
+      tell({
+        type: 'progress',
+        step: this.step,
+        losses: Float32Array.from(losses),
+        speed,
+        read: speed * this.batch * (this.length - 1),
+      });
       await breathe();
     }
   }
@@ -196,15 +209,26 @@ class Studio {
       tell({ type: 'wrote', text: vocabulary.decode(tokens) });
       await breathe();
     }
-    tell({ type: 'written', step: this.step, speed: (done / spent) * 1000, unit: vocabulary instanceof Alphabet ? 'characters' : 'tokens' });
+    tell({
+      type: 'written',
+      step: this.step,
+      speed: (done / spent) * 1000,
+      unit: vocabulary instanceof Alphabet ? 'characters' : 'tokens',
+    });
   }
 
   /** Looks at files, and runs the model that they are, once they are all there. @param {File[]} files */
   async open(files) {
-    const weights = files.find(({ name }) => !/\.(json|txt)$/i.test(name)) ?? this.#files.find(({ name }) => !/\.(json|txt)$/i.test(name));
+    const weights =
+      files.find(({ name }) => !/\.(json|txt)$/i.test(name)) ??
+      this.#files.find(({ name }) => !/\.(json|txt)$/i.test(name));
     const others = [...this.#files, ...files].filter(({ name }) => /\.(json|txt)$/i.test(name));
     this.#files = others;
-    if (!weights) throw new Error('These are files of a vocabulary. Add the weights to them: model.safetensors, as GPT-2 small or DistilGPT-2 are published.');
+    if (!weights)
+      throw new Error(
+        'These are files of a vocabulary. Add the weights to them: model.safetensors, as GPT-2 small or DistilGPT-2 ' +
+          'are published.',
+      );
     const brought = await readWeights(weights);
     this.#files = [weights, ...others];
     const vocabulary = brought.alphabet ?? (await readVocabulary(others, brought.size));
@@ -214,7 +238,8 @@ class Studio {
     } else {
       const exe = await load(builds(brought.size.module, import.meta.url), {
         weights: new Response(brought.weights),
-        onProgress: ({ phase, loaded, total }) => phase === 'weights' && total && tell({ type: 'loading', loaded, total }),
+        onProgress: ({ phase, loaded, total }) =>
+          phase === 'weights' && total && tell({ type: 'loading', loaded, total }),
       });
       this.leave();
       this.#brought = new Writer(exe, vocabulary, brought.alphabet?.characters.length ?? brought.size.vocabulary);
@@ -231,18 +256,31 @@ class Studio {
     /** @type {Record<string, Float32Array>} */
     const weights = {};
     for (const name of this.names) {
-      const { dtype, data_offsets: [from, to] } = header[name.slice('weights.'.length)];
+      const {
+        dtype,
+        data_offsets: [from, to],
+      } = header[name.slice('weights.'.length)];
       if (dtype !== 'F32') throw new Error(`Weights of this page are F32, and these are ${dtype}.`);
       weights[name] = new Float32Array(data.slice(8 + length + from, 8 + length + to));
     }
     const text = this.#alphabet.decode([...this.#text]);
     const tokens = Int32Array.from(alphabet.encode(text));
-    if (tokens.length < LEAST) throw new Error('These weights know other characters than the text has. Choose the text that they learnt from, and open them again.');
+    if (tokens.length < LEAST)
+      throw new Error(
+        'These weights know other characters than the text has. Choose the text that they learnt from, and open ' +
+          'them again.',
+      );
     this.leave();
     this.#alphabet = alphabet;
     this.#text = tokens;
     this.#begin(weights);
-    tell({ type: 'fresh', characters: alphabet.characters.length, length: tokens.length, left: text.length - tokens.length, step: 0 });
+    tell({
+      type: 'fresh',
+      characters: alphabet.characters.length,
+      length: tokens.length,
+      left: text.length - tokens.length,
+      step: 0,
+    });
   }
 
   /** Goes back from a model that was brought to the page's own. */
@@ -272,20 +310,27 @@ async function start() {
     else if (data.type === 'run') studio.begin('training', (isOn) => studio.train(isOn));
     else if (data.type === 'write') studio.begin('writing', (isOn) => studio.write(data.prompt, isOn));
     else if (data.type === 'pause') studio.begin('idle');
-    else if (data.type === 'text') studio.begin('idle', async () => {
-      try {
-        studio.read(data.text);
-      } catch (error) {
-        fail('text')(error);
-      }
-    });
+    else if (data.type === 'text')
+      studio.begin('idle', async () => {
+        try {
+          studio.read(data.text);
+        } catch (error) {
+          fail('text')(error);
+        }
+      });
     else if (data.type === 'reset') studio.begin('idle', async () => studio.reset(data.seed));
     else if (data.type === 'open') studio.begin('idle', () => studio.open(data.files).catch(fail('files')));
     else if (data.type === 'own') studio.begin('idle', async () => studio.leave());
     else studio.save();
   });
   const { memoryBytes, target } = trainer.manifest;
-  tell({ type: 'ready', bytes: fetchedBytes('step'), memory: memoryBytes, target, threads: globalThis.crossOriginIsolated ? navigator.hardwareConcurrency : 1 });
+  tell({
+    type: 'ready',
+    bytes: fetchedBytes('step'),
+    memory: memoryBytes,
+    target,
+    threads: globalThis.crossOriginIsolated ? navigator.hardwareConcurrency : 1,
+  });
 }
 
 start().catch(fail('training'));

@@ -1,4 +1,5 @@
-// A model that writes: one token after the other, of which each is drawn inside the module, whose state remembers the ones before.
+// A model that writes: one token after the other, of which each is drawn inside the module, whose state remembers the
+// ones before.
 
 /** @typedef {import('../../xla_wasm.js').Executable} Executable */
 /** @typedef {import('./alphabet.js').Vocabulary} Vocabulary */
@@ -23,7 +24,15 @@ export class Writer {
     const cache = exe.parameters.find(({ name }) => name === 'state.cache.k0');
     this.length = /** @type {import('../../manifest.js').Leaf} */ (cache).dimensions[1];
     for (const { name, kind, element_type, bytes } of exe.parameters) {
-      if (kind === 'state') exe.set(name, element_type === 'f32' ? new Float32Array(bytes / 4) : element_type === 'u32' ? new Uint32Array(bytes / 4) : new Int32Array(bytes / 4));
+      if (kind === 'state')
+        exe.set(
+          name,
+          element_type === 'f32'
+            ? new Float32Array(bytes / 4)
+            : element_type === 'u32'
+              ? new Uint32Array(bytes / 4)
+              : new Int32Array(bytes / 4),
+        );
     }
   }
 

@@ -1,4 +1,5 @@
-// The worker that compiles: Pyodide with the xla_wasm wheel, from files beside the page. Python stays here, so the page stays quick.
+// The worker that compiles: Pyodide with the xla_wasm wheel, from files beside the page. Python stays here, so the page
+// stays quick.
 
 const FOLDER = new URL('../../pyodide/', import.meta.url).href;
 const scope = /** @type {any} */ (self);
@@ -34,7 +35,8 @@ def explain(target):
 
 def compare(inputs, outputs):
     try:
-        return json.dumps({"rows": bench.compare([x.to_bytes() for x in inputs], [x.to_bytes() for x in outputs])}, allow_nan=True)
+        rows = bench.compare([x.to_bytes() for x in inputs], [x.to_bytes() for x in outputs])
+        return json.dumps({"rows": rows}, allow_nan=True)
     except XlaWasmError as error:
         return json.dumps({"failure": str(error)})
 `;
@@ -62,7 +64,10 @@ function countFetches() {
   };
 }
 
-/** The memory of a Python that has imported the compiler, as tools/pyodide_snapshot.mjs made it; a folder may be without. */
+/**
+ * The memory of a Python that has imported the compiler, as tools/pyodide_snapshot.mjs made it; a folder may be
+ * without.
+ */
 async function fetchSnapshot() {
   const response = await fetch(`${FOLDER}snapshot.bin.gz`);
   if (!response.ok || !response.body) return undefined;
@@ -94,18 +99,31 @@ async function start() {
     throw new Error(`${FOLDER} cannot be reached: ${error.message}`);
   });
   if (!answer.ok) {
-    throw new Error(`the compiler needs Pyodide at ${FOLDER}, and it is not there (HTTP ${answer.status}): ./build.sh pyodide makes it`);
+    throw new Error(
+      `the compiler needs Pyodide at ${FOLDER}, and it is not there (HTTP ${answer.status}): ./build.sh ` +
+        `pyodide makes it`,
+    );
   }
   const { packages } = await answer.json();
   countFetches();
-  const [{ loadPyodide }, snapshot, wheel] = await Promise.all([import(`${FOLDER}pyodide.mjs`), fetchSnapshot(), fetchWheel(packages)]);
-  const python = await loadPyodide({ indexURL: FOLDER, lockFileURL: `${FOLDER}pyodide-lock.json`, ...(snapshot && from(snapshot)) });
+  const [{ loadPyodide }, snapshot, wheel] = await Promise.all([
+    import(`${FOLDER}pyodide.mjs`),
+    fetchSnapshot(),
+    fetchWheel(packages),
+  ]);
+  const python = await loadPyodide({
+    indexURL: FOLDER,
+    lockFileURL: `${FOLDER}pyodide-lock.json`,
+    ...(snapshot && from(snapshot)),
+  });
   // The memory of Python has its modules; their files it may still want.
   python.unpackArchive(wheel, 'wheel');
   const others = Object.keys(packages).filter((name) => ['numpy', 'ml-dtypes', 'ml_dtypes'].includes(name));
   if (others.length) await python.loadPackage(others, { messageCallback: () => {} });
   python.runPython(PYTHON);
-  const lacking = ['numpy', 'ml_dtypes'].filter((name) => python.runPython(`import importlib.util as u; u.find_spec("${name}") is None`));
+  const lacking = ['numpy', 'ml_dtypes'].filter((name) =>
+    python.runPython(`import importlib.util as u; u.find_spec("${name}") is None`),
+  );
   return { python, version: python.runPython('import sys; sys.version.partition(" ")[0]'), lacking };
 }
 
@@ -131,9 +149,18 @@ scope.onmessage = async (/** @type {MessageEvent} */ { data }) => {
       pair.destroy();
       scope.postMessage({ id, ...told, wasm, milliseconds });
     } else if (kind === 'explain') scope.postMessage({ id, ...JSON.parse(call('explain', data.target)) });
-    else scope.postMessage({ id, ...JSON.parse(call('compare', data.inputs, data.outputs).replace(/\b(NaN|-?Infinity)\b/g, 'null')) });
+    else
+      scope.postMessage({
+        id,
+        ...JSON.parse(call('compare', data.inputs, data.outputs).replace(/\b(NaN|-?Infinity)\b/g, 'null')),
+      });
   } catch (error) {
-    const lines = String(/** @type {Error} */ (error).message).trim().split('\n');
-    scope.postMessage({ id, failure: { kind: 'InternalError', message: lines[lines.length - 1], line: null, column: null } });
+    const lines = String(/** @type {Error} */ (error).message)
+      .trim()
+      .split('\n');
+    scope.postMessage({
+      id,
+      failure: { kind: 'InternalError', message: lines[lines.length - 1], line: null, column: null },
+    });
   }
 };

@@ -40,7 +40,9 @@ export class Editor {
       changed();
     });
     this.area.addEventListener('scroll', () => this.#draw());
-    this.area.addEventListener('pointermove', (event) => selection.set('hover', this.lines.idsOf(this.#lineAt(event)), this));
+    this.area.addEventListener('pointermove', (event) =>
+      selection.set('hover', this.lines.idsOf(this.#lineAt(event)), this),
+    );
     this.area.addEventListener('pointerleave', () => selection.set('hover', []));
     for (const kind of ['click', 'keyup']) this.area.addEventListener(kind, () => this.#choose());
     selection.addEventListener('change', (event) => {
@@ -118,7 +120,8 @@ export class Editor {
   /** @param {number} line */
   #reveal(line) {
     const { scrollTop, clientHeight } = this.area;
-    if (line * LINE < scrollTop || (line + 4) * LINE > scrollTop + clientHeight) this.area.scrollTop = Math.max(0, (line - 5) * LINE);
+    if (line * LINE < scrollTop || (line + 4) * LINE > scrollTop + clientHeight)
+      this.area.scrollTop = Math.max(0, (line - 5) * LINE);
   }
 
   #draw() {

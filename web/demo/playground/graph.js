@@ -1,4 +1,5 @@
-// The picture of a module: a box for each instruction, coloured by family, one group for each computation, to zoom and to pan.
+// The picture of a module: a box for each instruction, coloured by family, one group for each computation, to zoom and
+// to pan.
 
 import { element } from '../svg.js';
 import { layout } from './layout.js';
@@ -21,7 +22,8 @@ const HEIGHT = 40;
 const LAYER_GAP = 34;
 const MOST = 1500; // boxes; laying out more takes seconds and shows nothing
 
-const shorten = (/** @type {string} */ text, /** @type {number} */ most) => (text.length > most ? `${text.slice(0, most - 1)}…` : text);
+const shorten = (/** @type {string} */ text, /** @type {number} */ most) =>
+  text.length > most ? `${text.slice(0, most - 1)}…` : text;
 
 export class Graph {
   /** @type {{group: Element, node: Node}[]} */
@@ -37,13 +39,18 @@ export class Graph {
     this.root = root;
     this.selection = selection;
     this.svg = /** @type {SVGSVGElement} */ (element('svg', { tabindex: 0, role: 'application' }));
-    this.svg.ariaLabel = 'Graph of the module. Arrow keys move it, plus and minus zoom, Tab goes through the instructions.';
+    this.svg.ariaLabel =
+      'Graph of the module. Arrow keys move it, plus and minus zoom, Tab goes through the instructions.';
     root.append(this.svg);
     selection.addEventListener('change', () => this.#mark());
-    this.svg.addEventListener('wheel', (event) => {
-      event.preventDefault();
-      this.zoom(Math.exp(event.deltaY * 0.0015), event);
-    }, { passive: false });
+    this.svg.addEventListener(
+      'wheel',
+      (event) => {
+        event.preventDefault();
+        this.zoom(Math.exp(event.deltaY * 0.0015), event);
+      },
+      { passive: false },
+    );
     this.#panning();
     this.svg.addEventListener('keydown', (event) => this.#key(event));
     new ResizeObserver(() => this.#apply()).observe(root);
@@ -57,7 +64,9 @@ export class Graph {
     this.#boxes = [];
     this.svg.replaceChildren();
     if (nodes.length > MOST) {
-      this.svg.append(element('text', { x: 20, y: 40, class: 'n-title' }, `${nodes.length} instructions are too many for a picture.`));
+      this.svg.append(
+        element('text', { x: 20, y: 40, class: 'n-title' }, `${nodes.length} instructions are too many for a picture.`),
+      );
       this.#whole = { x: 0, y: 0, width: 420, height: 80 };
       return this.fit();
     }
@@ -100,7 +109,11 @@ export class Graph {
     const nodes = all.map((node, id) => ({ node, id })).filter(({ node }) => node.computation === name);
     const label = (/** @type {Node} */ node) => shorten(`${node.name} · ${node.shape}`, 34);
     const widthOf = (/** @type {Node} */ node) => Math.max(57 + 7.4 * node.opcode.length, 23 + 6 * label(node).length);
-    const placed = layout(nodes.map(({ node, id }) => ({ id, from: node.operands, width: widthOf(node) })), HEIGHT, LAYER_GAP);
+    const placed = layout(
+      nodes.map(({ node, id }) => ({ id, from: node.operands, width: widthOf(node) })),
+      HEIGHT,
+      LAYER_GAP,
+    );
     const group = element('g', { class: 'computation' });
     const width = Math.max(placed.width, 8 * name.length) + 32;
     const height = placed.height + 60;
@@ -110,14 +123,22 @@ export class Graph {
     for (const { points } of placed.edges) inner.append(element('path', { class: 'edge', d: curve(points) }));
     for (const { node, id } of nodes) {
       const { x, y, width: w } = /** @type {{x: number, y: number, width: number}} */ (placed.places.get(id));
-      const box = element('g', { class: `node f-${node.family}`, transform: `translate(${x - w / 2} ${y})`, tabindex: 0, role: 'button' });
+      const box = element('g', {
+        class: `node f-${node.family}`,
+        transform: `translate(${x - w / 2} ${y})`,
+        tabindex: 0,
+        role: 'button',
+      });
       box.setAttribute('data-name', node.name);
-            box.append(element('rect', { width: w, height: HEIGHT, rx: 9 }));
+      box.append(element('rect', { width: w, height: HEIGHT, rx: 9 }));
       box.append(element('text', { class: 'n-op', x: 10, y: 17 }, node.opcode + (node.root ? ' ⏎' : '')));
       box.append(element('text', { class: 'n-name', x: 10, y: 32 }, label(node)));
-      if (badge(node)) box.append(element('text', { class: 'n-kernel', x: w - 8, y: 16, 'text-anchor': 'end' }, badge(node)));
+      if (badge(node))
+        box.append(element('text', { class: 'n-kernel', x: w - 8, y: 16, 'text-anchor': 'end' }, badge(node)));
       // What is read out begins with what is seen.
-      box.ariaLabel = `${box.textContent}, ${node.opcode} ${node.name}, ${node.shape}${badge(node) ? `, kernel ${badge(node)}` : ''}`;
+      box.ariaLabel =
+        `${box.textContent}, ${node.opcode} ${node.name}, ` +
+        `${node.shape}${badge(node) ? `, kernel ${badge(node)}` : ''}`;
       const calls = node.called.length ? `, calls ${node.called.join(', ')}` : '';
       box.append(element('title', {}, `${node.name} = ${node.shape} ${node.opcode}${calls}`));
       box.addEventListener('pointerenter', () => this.selection.set('hover', node.origin, this));
@@ -181,12 +202,14 @@ export class Graph {
       const before = down.get(event.pointerId);
       if (!before || !this.root.clientWidth) return;
       const others = [...down.values()].filter((other) => other.pointerId !== event.pointerId);
-      const far = (/** @type {PointerEvent} */ a) => Math.hypot(a.clientX - others[0].clientX, a.clientY - others[0].clientY);
+      const far = (/** @type {PointerEvent} */ a) =>
+        Math.hypot(a.clientX - others[0].clientX, a.clientY - others[0].clientY);
       if (others.length) this.zoom(Math.max(far(before), 1) / Math.max(far(event), 1), event);
       else {
         const shown = this.#shown();
         const scale = shown.width / this.root.clientWidth;
-        if (Math.hypot(event.clientX - before.clientX, event.clientY - before.clientY) > 2) this.svg.setPointerCapture(event.pointerId);
+        if (Math.hypot(event.clientX - before.clientX, event.clientY - before.clientY) > 2)
+          this.svg.setPointerCapture(event.pointerId);
         const [dx, dy] = [event.clientX - before.clientX, event.clientY - before.clientY];
         this.#view = { ...shown, x: shown.x - dx * scale, y: shown.y - dy * scale };
         this.#apply();
@@ -237,7 +260,8 @@ export class Graph {
     if (!found || !this.root.clientWidth) return;
     const box = found.group.getBoundingClientRect();
     const frame = this.svg.getBoundingClientRect();
-    if (box.left >= frame.left && box.right <= frame.right && box.top >= frame.top && box.bottom <= frame.bottom) return;
+    if (box.left >= frame.left && box.right <= frame.right && box.top >= frame.top && box.bottom <= frame.bottom)
+      return;
     const shown = this.#shown();
     const scale = shown.width / frame.width;
     this.#view = {
@@ -258,7 +282,9 @@ function curve(points) {
   for (let i = 1; i < points.length; i++) {
     const [[x0, y0], [x1, y1]] = [points[i - 1], points[i]];
     const middle = (y0 + y1) / 2;
-    path += `C${x0.toFixed(1)} ${middle.toFixed(1)} ${x1.toFixed(1)} ${middle.toFixed(1)} ${x1.toFixed(1)} ${y1.toFixed(1)}`;
+    path +=
+      `C${x0.toFixed(1)} ${middle.toFixed(1)} ${x1.toFixed(1)} ${middle.toFixed(1)} ${x1.toFixed(1)} ` +
+      `${y1.toFixed(1)}`;
   }
   return path;
 }

@@ -1,4 +1,5 @@
-// Where the boxes of a directed acyclic graph go: layers by depth, an order in each with few crossings, places near their neighbours.
+// Where the boxes of a directed acyclic graph go: layers by depth, an order in each with few crossings, places near
+// their neighbours.
 
 /**
  * @typedef {object} Box
@@ -29,7 +30,9 @@ const SWEEPS = 12;
  * @returns {Placed}
  */
 export function layout(nodes, boxHeight, layerGap) {
-  const boxes = new Map(nodes.map(({ id, width }) => [id, /** @type {Box} */ ({ id, width, layer: 0, x: 0, above: [], below: [] })]));
+  const boxes = new Map(
+    nodes.map(({ id, width }) => [id, /** @type {Box} */ ({ id, width, layer: 0, x: 0, above: [], below: [] })]),
+  );
   const box = (/** @type {number} */ id) => /** @type {Box} */ (boxes.get(id));
   /** @type {Map<number, number[]>} */
   const users = new Map(nodes.map(({ id }) => [id, []]));
@@ -107,10 +110,12 @@ function sort(layers, down) {
   const order = down ? layers : [...layers].reverse();
   for (const layer of layers) layer.forEach((item, i) => (item.x = i));
   for (const layer of order) {
-    const middle = new Map(layer.map((item) => {
-      const near = (down ? item.above : item.below).map(({ x }) => x).sort((a, b) => a - b);
-      return [item, near.length ? (near[(near.length - 1) >> 1] + near[near.length >> 1]) / 2 : item.x];
-    }));
+    const middle = new Map(
+      layer.map((item) => {
+        const near = (down ? item.above : item.below).map(({ x }) => x).sort((a, b) => a - b);
+        return [item, near.length ? (near[(near.length - 1) >> 1] + near[near.length >> 1]) / 2 : item.x];
+      }),
+    );
     layer.sort((a, b) => /** @type {number} */ (middle.get(a)) - /** @type {number} */ (middle.get(b)));
     layer.forEach((item, i) => (item.x = i));
   }
@@ -118,22 +123,29 @@ function sort(layers, down) {
 
 /** @param {Box[][]} layers */
 function place(layers) {
-  for (const layer of layers) spread(layer, layer.map((_, i) => i * 100));
+  for (const layer of layers)
+    spread(
+      layer,
+      layer.map((_, i) => i * 100),
+    );
   for (let round = 0; round < 24; round++) {
     const order = round % 2 ? [...layers].reverse() : layers;
     for (const layer of order) {
-      spread(layer, layer.map((item) => {
-        // The last rounds look at both sides, so that neither is favoured.
-        const near = round > 18 ? [...item.above, ...item.below] : round % 2 ? item.below : item.above;
-        return near.length ? near.reduce((sum, { x }) => sum + x, 0) / near.length : item.x;
-      }));
+      spread(
+        layer,
+        layer.map((item) => {
+          // The last rounds look at both sides, so that neither is favoured.
+          const near = round > 18 ? [...item.above, ...item.below] : round % 2 ? item.below : item.above;
+          return near.length ? near.reduce((sum, { x }) => sum + x, 0) / near.length : item.x;
+        }),
+      );
     }
   }
 }
 
 /**
- * Gives the boxes of a layer the places nearest to those they want that leave a gap between them: neighbours that want to be in the same
- * place form a block, and a block stands where its members want it on average.
+ * Gives the boxes of a layer the places nearest to those they want that leave a gap between them: neighbours that want
+ * to be in the same place form a block, and a block stands where its members want it on average.
  * @param {Box[]} layer
  * @param {number[]} wanted
  */

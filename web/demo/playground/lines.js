@@ -66,7 +66,12 @@ const LOOKS = {
   name: /\$[\w.]+/,
   number: /(?<![\w.%])-?\d[\w.+-]*/,
 };
-const WORDS = new RegExp(Object.entries(LOOKS).map(([name, { source }]) => `(?<${name}>${source})`).join('|'), 'g');
+const WORDS = new RegExp(
+  Object.entries(LOOKS)
+    .map(([name, { source }]) => `(?<${name}>${source})`)
+    .join('|'),
+  'g',
+);
 const LONGEST = 2000;
 
 /** The lines in sight of a longer text, with their numbers and marks. */
@@ -94,7 +99,10 @@ export class Lines {
   }
 
   get longest() {
-    return Math.min(LONGEST, this.#lines.reduce((most, line) => Math.max(most, line.length), 0));
+    return Math.min(
+      LONGEST,
+      this.#lines.reduce((most, line) => Math.max(most, line.length), 0),
+    );
   }
 
   /**
@@ -134,7 +142,8 @@ export class Lines {
     for (let line = first; line < Math.min(this.#lines.length, first + count); line++) {
       const row = document.createElement('div');
       const ids = this.idsOf(line);
-      row.className = `line ${this.selection.classOf(ids)}${ids.length ? ' linked' : ''}${line === this.bad ? ' bad' : ''}`;
+      row.className =
+        `line ` + `${this.selection.classOf(ids)}${ids.length ? ' linked' : ''}${line === this.bad ? ' bad' : ''}`;
       row.dataset.line = String(line);
       const number = document.createElement('span');
       number.className = 'count';
@@ -180,7 +189,9 @@ export class Pane {
     this.selection = selection;
     this.lines = new Lines(window, selection);
     this.box.addEventListener('scroll', () => this.#draw());
-    this.box.addEventListener('pointermove', (event) => selection.set('hover', this.lines.idsOf(this.#lineAt(event)), this));
+    this.box.addEventListener('pointermove', (event) =>
+      selection.set('hover', this.lines.idsOf(this.#lineAt(event)), this),
+    );
     this.box.addEventListener('pointerleave', () => selection.set('hover', []));
     this.box.addEventListener('click', (event) => {
       this.#at = this.#lineAt(event);
@@ -238,7 +249,8 @@ export class Pane {
   /** @param {number} line */
   #reveal(line) {
     const { scrollTop, clientHeight } = this.box;
-    if (line * LINE < scrollTop || (line + 3) * LINE > scrollTop + clientHeight) this.box.scrollTop = Math.max(0, (line - 3) * LINE);
+    if (line * LINE < scrollTop || (line + 3) * LINE > scrollTop + clientHeight)
+      this.box.scrollTop = Math.max(0, (line - 3) * LINE);
   }
 
   #draw() {

@@ -1,4 +1,5 @@
-// The page: text goes to the compiler's worker, what it says is shown in four views that share one selection, and the module runs.
+// The page: text goes to the compiler's worker, what it says is shown in four views that share one selection, and the
+// module runs.
 
 import { $, chosen, radios, showError, showFacts } from '../shared.js';
 import { Editor } from './editor.js';
@@ -39,15 +40,18 @@ const FAILURES = {
   VerifyError: 'The module breaks a rule of HLO',
   UnsupportedError: 'This cannot be compiled yet',
 };
-const HEAD = ['Step', 'Kernel', 'Instructions', 'Code', 'Time'].map((title) => `<th scope="col">${title}</th>`).join('');
+const HEAD = ['Step', 'Kernel', 'Instructions', 'Code', 'Time']
+  .map((title) => `<th scope="col">${title}</th>`)
+  .join('');
 const PAUSE = 700; // milliseconds without a key before what was typed is compiled
 const MOST_TEXT = 2_000_000; // characters of a binary module that are shown
-
 
 const selection = new Selection();
 const editor = new Editor($('editor'), selection, typed);
 const graph = new Graph($('graph'), selection);
-const panes = ['HLO after passes', 'Plan', 'Loops', 'WebAssembly'].map((title) => new Pane($('stages'), title, selection));
+const panes = ['HLO after passes', 'Plan', 'Loops', 'WebAssembly'].map(
+  (title) => new Pane($('stages'), title, selection),
+);
 const compiler = new Work(() => new Worker(new URL('./compiler.js', import.meta.url), { type: 'module' }), told);
 const runner = new Work(() => new Worker(new URL('./runner.js', import.meta.url), { type: 'module' }));
 
@@ -84,7 +88,9 @@ function told(message) {
   if (message.kind === 'progress') {
     const { loaded: now, total } = message;
     $('progress').value = now / total;
-    say(now < total ? `Loading Python: ${(now / 1e6).toFixed(1)} of ${(total / 1e6).toFixed(1)} MB` : 'Starting Python');
+    say(
+      now < total ? `Loading Python: ${(now / 1e6).toFixed(1)} of ${(total / 1e6).toFixed(1)} MB` : 'Starting Python',
+    );
   } else if (message.kind === 'ready') {
     ready = true;
     lacking = message.lacking;
@@ -231,7 +237,9 @@ function showGraph() {
 function showKernels(milliseconds) {
   if (!explained) return;
   const { steps, kernels } = explained;
-  const rows = steps.map((step, i) => ({ ...step, i, ms: milliseconds[i] })).filter(({ kernel, before }) => kernel && !before);
+  const rows = steps
+    .map((step, i) => ({ ...step, i, ms: milliseconds[i] }))
+    .filter(({ kernel, before }) => kernel && !before);
   const most = Math.max(1e-9, ...rows.map(({ ms }) => ms ?? 0));
   const head = document.createElement('thead');
   head.innerHTML = `<tr>${HEAD}<th scope="col"><span class="unseen">Share</span></th></tr>`;
@@ -239,7 +247,9 @@ function showKernels(milliseconds) {
   for (const { i, kernel, instructions, ms } of rows) {
     const code = kernels.find(({ name }) => name === kernel)?.bytes ?? 0;
     const row = document.createElement('tr');
-    row.innerHTML = '<td></td><td><button type="button"></button></td><td></td><td></td><td></td><td class="bar-cell"><span></span></td>';
+    row.innerHTML =
+      '<td></td><td><button type="button"></button></td><td></td><td></td><td></td><td ' +
+      'class="bar-cell"><span></span></td>';
     const button = /** @type {HTMLButtonElement} */ (row.querySelector('button'));
     button.textContent = kernel;
     button.addEventListener('click', () => selection.toggle(instructions));
@@ -314,10 +324,12 @@ async function compare(inputs, outputs) {
   if (beforehand && !ready) return ($('reference').textContent = '');
   if (lacking.length) {
     const names = lacking.map((name) => (name === 'numpy' ? 'NumPy' : name)).join(' and ');
-    $('reference').textContent = `Not compared with the reference evaluator: it needs ${names}, which this copy of Pyodide does not have.`;
+    $('reference').textContent =
+      `Not compared with the reference evaluator: it needs ${names}, which this copy of Pyodide does not have.`;
     return;
   }
-  const bytes = (/** @type {any[]} */ arrays) => arrays.map((a) => new Uint8Array(a.buffer, a.byteOffset, a.byteLength).slice());
+  const bytes = (/** @type {any[]} */ arrays) =>
+    arrays.map((a) => new Uint8Array(a.buffer, a.byteOffset, a.byteLength).slice());
   const { rows, failure } = await compiler.call({ kind: 'compare', inputs: bytes(inputs), outputs: bytes(outputs) });
   if (failure) return ($('reference').textContent = failure.message ?? failure);
   const verdict = rows.every((/** @type {any} */ row) => row.agrees) ? 'Agrees with' : 'Differs from';
@@ -335,7 +347,8 @@ function about() {
     const has = kernel && nodes.some(({ origin }) => instructions.includes(origin[0]));
     return has ? [`${before ? 'start-up step' : 'step'} ${i} (${kernel})`] : [];
   });
-  const what = nodes.length === 1 ? `${nodes[0].name}: ${nodes[0].opcode}, ${nodes[0].shape}` : `${nodes.length} instructions`;
+  const what =
+    nodes.length === 1 ? `${nodes[0].name}: ${nodes[0].opcode}, ${nodes[0].shape}` : `${nodes.length} instructions`;
   const more = steps.length > 4 ? ` and ${steps.length - 4} more` : '';
   const where = steps.length ? `computed in ${steps.slice(0, 4).join(', ')}${more}` : 'in no kernel: it costs nothing';
   $('about').textContent = `${what} · ${where}`;
@@ -363,7 +376,9 @@ async function example() {
 for (const [value, title] of EXAMPLES) $('example').add(new Option(title, value));
 $('example').add(Object.assign(new Option('Own module', ''), { hidden: true }));
 $('example').addEventListener('change', example);
-$('file').addEventListener('change', (/** @type {any} */ event) => open(event.target.files[0]).then(() => (event.target.value = '')));
+$('file').addEventListener('change', (/** @type {any} */ event) =>
+  open(event.target.files[0]).then(() => (event.target.value = '')),
+);
 $('compile').addEventListener('click', compile);
 $('run').addEventListener('click', run);
 $('stop').addEventListener('click', () => runner.restart());

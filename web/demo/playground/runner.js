@@ -9,7 +9,13 @@ const GROUP = 4; // milliseconds at least of runs that are timed together
 /** @type {import('../../xla_wasm.js').Executable | undefined} */
 let exe;
 
-const shown = (/** @type {any} */ { name, element_type, dimensions, kind, bytes }) => ({ name, element_type, dimensions, kind, bytes });
+const shown = (/** @type {any} */ { name, element_type, dimensions, kind, bytes }) => ({
+  name,
+  element_type,
+  dimensions,
+  kind,
+  bytes,
+});
 
 scope.onmessage = async (/** @type {MessageEvent} */ { data }) => {
   const { id, kind } = data;
@@ -34,7 +40,8 @@ function run(inputs) {
     for (let i = 0; i < runs; i++) exe?.run(...inputs);
     return performance.now() - from;
   };
-  // Runs shorter than the clock's tick are timed in groups of some milliseconds. A group may take long once and be too small even so.
+  // Runs shorter than the clock's tick are timed in groups of some milliseconds. A group may take long once and be too
+  // small even so.
   let [group, runs, best] = [1, 0, Infinity];
   for (const end = performance.now() + BUDGET; best === Infinity || performance.now() < end; ) {
     const spent = clock(group);
@@ -46,8 +53,8 @@ function run(inputs) {
 }
 
 /**
- * The mean milliseconds of each step of the table that ran: the least would be zero for steps shorter than the clock's tick. Rounds in
- * which something else had the processor do not count.
+ * The mean milliseconds of each step of the table that ran: the least would be zero for steps shorter than the clock's
+ * tick. Rounds in which something else had the processor do not count.
  * @param {any[]} inputs
  * @param {number} best milliseconds of a whole run
  */
@@ -56,7 +63,11 @@ function profile(inputs, best) {
   const names = exe.manifest.steps;
   const sums = new Float64Array(names.length);
   let counted = 0;
-  for (let round = 0, end = performance.now() + BUDGET; counted === 0 || (performance.now() < end && round < 5000); round++) {
+  for (
+    let round = 0, end = performance.now() + BUDGET;
+    counted === 0 || (performance.now() < end && round < 5000);
+    round++
+  ) {
     const steps = exe.profile(...inputs);
     const total = steps.reduce((sum, [, seconds]) => sum + seconds * 1000, 0);
     if (total > 3 * best + 0.1 && performance.now() < end) continue;

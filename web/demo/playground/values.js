@@ -30,7 +30,8 @@ export function make(leaf, kind, seed) {
   for (let i = 0; i < array.length; i++) {
     let value = kind === 'zeros' ? 0 : kind === 'ones' ? 1 : i;
     if (kind === 'random') {
-      if (type.kind === 'float' || type.kind === 'bits') value = Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
+      if (type.kind === 'float' || type.kind === 'bits')
+        value = Math.sqrt(-2 * Math.log(1 - random())) * Math.cos(2 * Math.PI * random());
       else value = Math.floor(random() * (type.kind === 'pred' ? 2 : wide));
     } else if (type.kind === 'pred') value %= 2;
     else if (type.kind === 'int') value %= width < 8 ? wide : width === 8 ? 100 : 2 ** 15;
@@ -41,7 +42,8 @@ export function make(leaf, kind, seed) {
 }
 
 /**
- * The bits of a number in a type that JavaScript has no arrays for. Types of 8 bits and less get small codes, which are numbers in all.
+ * The bits of a number in a type that JavaScript has no arrays for. Types of 8 bits and less get small codes, which are
+ * numbers in all.
  * @param {string} type
  * @param {number} value
  */
@@ -50,7 +52,7 @@ function bits(type, value) {
   if (type === 'f16') {
     const exponent = Math.max(-14, Math.min(15, Math.floor(Math.log2(Math.abs(value) || 2 ** -24))));
     const part = Math.round((Math.abs(value) / 2 ** exponent - 1) * 1024);
-    return value === 0 ? 0 : (value < 0 ? 0x8000 : 0) | ((exponent + 15) << 10 | Math.max(0, Math.min(1023, part)));
+    return value === 0 ? 0 : (value < 0 ? 0x8000 : 0) | (((exponent + 15) << 10) | Math.max(0, Math.min(1023, part)));
   }
   const width = Number(/^f(\d)/.exec(type)?.[1] ?? 8);
   return Math.abs(Math.round(value * 4)) % (1 << (width - 2));
@@ -109,7 +111,8 @@ function parse(leaf, typed) {
   try {
     const value = JSON.parse(typed.trim() || '[]');
     /** @type {(item: any) => any} */
-    const deep = (item) => (Array.isArray(item) ? item.map(deep) : big && Number.isSafeInteger(item) ? BigInt(item) : item);
+    const deep = (item) =>
+      Array.isArray(item) ? item.map(deep) : big && Number.isSafeInteger(item) ? BigInt(item) : item;
     return deep(value);
   } catch {
     throw new Error(`The values of ${leaf.name} are no JSON: write numbers as in [1, 2.5, 3] or [[1, 2], [3, 4]].`);
@@ -117,7 +120,8 @@ function parse(leaf, typed) {
 }
 
 /** @param {any} value */
-const format = (value) => String(typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(5)) : value);
+const format = (value) =>
+  String(typeof value === 'number' && !Number.isInteger(value) ? Number(value.toPrecision(5)) : value);
 
 /**
  * An array as nested brackets; long ones end in dots.
@@ -218,7 +222,13 @@ function heatMap(leaf, values, low, high) {
   return canvas;
 }
 
-const STOPS = [[28, 16, 68], [79, 18, 123], [181, 54, 122], [251, 135, 97], [252, 253, 191]];
+const STOPS = [
+  [28, 16, 68],
+  [79, 18, 123],
+  [181, 54, 122],
+  [251, 135, 97],
+  [252, 253, 191],
+];
 
 /** @param {number} t */
 function scale(t) {

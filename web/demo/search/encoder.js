@@ -1,4 +1,5 @@
-// all-MiniLM-L6-v2 in this thread: fetches the compiled encoder, its weights and its vocabulary, and turns text into vectors.
+// all-MiniLM-L6-v2 in this thread: fetches the compiled encoder, its weights and its vocabulary, and turns text into
+// vectors.
 
 import { load } from '../../xla_wasm.js';
 import { builds } from '../shared.js';

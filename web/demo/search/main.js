@@ -41,7 +41,8 @@ const handlers = {
     const finished = done === of;
     const each = (spent / Math.max(made, 1)).toFixed(1);
     if (finished && !made) show(`${counted(of, 'sentence')}, whose vectors came with the page`, undefined, true);
-    else if (finished) show(`${counted(of, 'sentence')} read in ${(spent / 1000).toFixed(1)} s, ${each} ms each`, undefined, true);
+    else if (finished)
+      show(`${counted(of, 'sentence')} read in ${(spent / 1000).toFixed(1)} s, ${each} ms each`, undefined, true);
     else show(`Reading the sentences: ${done} of ${of}, ${each} ms each`, done / of);
     if (finished) document.body.dataset.ready = 'true';
   },
@@ -78,7 +79,8 @@ function fail(message) {
 function addRow() {
   const item = document.createElement('li');
   item.hidden = true;
-  item.innerHTML = '<span class="text"></span><span class="score"></span><span class="track"><span class="fill"></span></span>';
+  item.innerHTML =
+    '<span class="text"></span><span class="score"></span><span class="track"><span class="fill"></span></span>';
   $('results').append(item);
   const [text, score, track] = /** @type {HTMLElement[]} */ ([...item.children]);
   return { item, text, score, fill: /** @type {HTMLElement} */ (track.firstElementChild) };
@@ -136,7 +138,10 @@ $('examples').addEventListener('click', (/** @type {any} */ { target }) => {
 });
 $('use').addEventListener('click', () => {
   const found = split($('paste').value);
-  const few = found.length > MOST ? `Only the first ${MOST.toLocaleString('en')} of ${found.length.toLocaleString('en')} sentences are searched.` : '';
+  const few =
+    found.length > MOST
+      ? `Only the first ${MOST.toLocaleString('en')} of ${found.length.toLocaleString('en')} sentences are searched.`
+      : '';
   $('note').textContent = found.length ? few : 'Paste or type at least one sentence first.';
   if (found.length) {
     search(found.slice(0, MOST));

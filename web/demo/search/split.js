@@ -11,7 +11,9 @@ export function split(text) {
   const lines = text.split('\n').map((line) => line.trim());
   const sentences = lines.flatMap((line) => {
     if (line.length <= LINE || !Intl.Segmenter) return [line];
-    return Array.from(new Intl.Segmenter('en', { granularity: 'sentence' }).segment(line), ({ segment }) => segment.trim());
+    return Array.from(new Intl.Segmenter('en', { granularity: 'sentence' }).segment(line), ({ segment }) =>
+      segment.trim(),
+    );
   });
   return [...new Set(sentences.filter((sentence) => /[\p{L}\p{N}]/u.test(sentence)))];
 }

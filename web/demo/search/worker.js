@@ -1,4 +1,5 @@
-// The model at work, away from the page: it embeds sentences one after another, and answers a query as soon as one comes.
+// The model at work, away from the page: it embeds sentences one after another, and answers a query as soon as one
+// comes.
 
 import { breathe, fetchedBytes } from '../shared.js';
 import { Encoder } from './encoder.js';
@@ -10,7 +11,10 @@ const page = /** @type {any} */ (self);
 
 /** @type {{id: number, text: string} | null} the last query that has no answer yet */
 let query = null;
-/** @type {{id: number, vector: Float32Array, tokens: number, embedding: number} | null} the query that the answer shown is of */
+/**
+ * @type {{id: number, vector: Float32Array, tokens: number, embedding: number} | null} the query that the answer shown
+ *   is of
+ */
 let asked = null;
 /** @type {string[]} */
 let sentences = [];
@@ -38,9 +42,18 @@ function answer() {
   if (!asked) return;
   const { id, vector, tokens, embedding } = asked;
   const begin = performance.now();
-  const scores = sentences.slice(0, done).map((sentence, index) => ({ index, score: dot(vector, /** @type {Float32Array} */ (vectors.get(sentence))) }));
+  const scores = sentences
+    .slice(0, done)
+    .map((sentence, index) => ({ index, score: dot(vector, /** @type {Float32Array} */ (vectors.get(sentence))) }));
   scores.sort((a, b) => b.score - a.score);
-  page.postMessage({ kind: 'answer', id, tokens, embedding, ranking: performance.now() - begin, best: scores.slice(0, SHOWN) });
+  page.postMessage({
+    kind: 'answer',
+    id,
+    tokens,
+    embedding,
+    ranking: performance.now() - begin,
+    best: scores.slice(0, SHOWN),
+  });
 }
 
 /**

@@ -1,4 +1,5 @@
-// What a collective does to a few values, and what its exchanges send at the size that is chosen. Both are what a run did.
+// What a collective does to a few values, and what its exchanges send at the size that is chosen. Both are what a run
+// did.
 
 import { $, chosen, showError } from '../shared.js';
 import { FEW, OPCODES, SIZES, instruction, lengthOf, loadCollective, size } from './programs.js';
@@ -24,7 +25,12 @@ export class CollectivesPanel {
     this.ring = new Ring($('ring'));
     OPCODES.forEach(({ name }, i) => {
       const label = document.createElement('label');
-      const input = Object.assign(document.createElement('input'), { type: 'radio', name: 'opcode', value: name, checked: !i });
+      const input = Object.assign(document.createElement('input'), {
+        type: 'radio',
+        name: 'opcode',
+        value: name,
+        checked: !i,
+      });
       input.addEventListener('change', () => {
         changed();
         this.#renew();
@@ -82,7 +88,11 @@ export class CollectivesPanel {
         const exchanges = await observed(opcode, bytes, setup);
         if (turn !== this.#turn) return;
         this.#exchanges = exchanges;
-        $('matrices').replaceChildren(...exchanges.map((sendings, i) => matrix(sendings, setup.workers, exchanges.length > 1 ? `Exchange ${i + 1}` : '')));
+        $('matrices').replaceChildren(
+          ...exchanges.map((sendings, i) =>
+            matrix(sendings, setup.workers, exchanges.length > 1 ? `Exchange ${i + 1}` : ''),
+          ),
+        );
         $('again').disabled = false;
         document.body.dataset.collective = 'shown';
         this.#play();
@@ -104,12 +114,16 @@ export class CollectivesPanel {
     const group = await loadCollective(opcode.name, FEW, setup);
     try {
       const length = lengthOf(group, 'x');
-      const before = Array.from({ length: setup.workers }, (_, worker) => Float32Array.from({ length }, (_, i) => 10 * worker + i));
+      const before = Array.from({ length: setup.workers }, (_, worker) =>
+        Float32Array.from({ length }, (_, i) => 10 * worker + i),
+      );
       await Promise.all(before.map((values, worker) => group.set('x', values, worker)));
       await group.runReplicated(before.map(() => [1]));
       const after = await Promise.all(before.map((_, worker) => group.get('y', worker)));
       $('hlo').textContent = instruction(opcode, group);
-      $('values').replaceChildren(...before.map((values, worker) => valuesRow(worker, values, after[worker], !!opcode.adds && setup.workers > 1)));
+      $('values').replaceChildren(
+        ...before.map((values, worker) => valuesRow(worker, values, after[worker], !!opcode.adds && setup.workers > 1)),
+      );
       $('values').classList.add('pending');
     } finally {
       group.dispose();
@@ -122,12 +136,16 @@ export class CollectivesPanel {
     const lines = exchanges.map((sendings) => told(sendings, workers));
     const all = total(exchanges.flat());
     const alike = lines.every((line) => line === lines[0]);
-    const summary = alike ? `${lines.length > 1 ? `In each of ${lines.length} exchanges, ` : ''}${lines[0]}` : lines.map((line, i) => `In exchange ${i + 1}, ${line}`).join('. ');
+    const summary = alike
+      ? `${lines.length > 1 ? `In each of ${lines.length} exchanges, ` : ''}${lines[0]}`
+      : lines.map((line, i) => `In exchange ${i + 1}, ${line}`).join('. ');
     const end = all ? `${capital(summary)}: <b>${size(all)}</b> in all.` : 'There is nobody to send to.';
     $('values').classList.add('pending');
     this.ring.play(exchanges, end.replace(/<.?b>/g, ''), (now) => {
       const isOver = now === exchanges.length || !all;
-      $('sent').innerHTML = isOver ? end : capital(`${lines.length > 1 ? `exchange ${now + 1} of ${lines.length}: ` : ''}${lines[now]}`);
+      $('sent').innerHTML = isOver
+        ? end
+        : capital(`${lines.length > 1 ? `exchange ${now + 1} of ${lines.length}: ` : ''}${lines[now]}`);
       $('values').classList.toggle('pending', !isOver);
       document.body.dataset.shown = isOver ? 'all' : String(now);
     });
@@ -152,7 +170,9 @@ async function observed(opcode, bytes, setup) {
   }
   // All workers run the same program, so the first exchange of one is the first of all.
   return Array.from({ length: Math.max(...events.map((own) => own.length)) }, (_, i) =>
-    events.flatMap((own, from) => (own[i]?.to ?? []).filter((to) => to !== from).map((to) => ({ from, to, bytes: own[i].bytes }))),
+    events.flatMap((own, from) =>
+      (own[i]?.to ?? []).filter((to) => to !== from).map((to) => ({ from, to, bytes: own[i].bytes })),
+    ),
   ).filter((sendings) => sendings.length);
 }
 

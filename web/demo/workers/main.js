@@ -19,7 +19,10 @@ function setup() {
   return { workers: $('workers').valueAsNumber, transport: /** @type {Transport} */ (chosen('transport')) };
 }
 
-/** What the address asks for, as `?workers=8&transport=messages`; otherwise a worker for each core, four of them at most. */
+/**
+ * What the address asks for, as `?workers=8&transport=messages`; otherwise a worker for each core, four of them at
+ * most.
+ */
 function fromAddress() {
   const query = new URLSearchParams(location.search);
   const workers = Math.trunc(Number(query.get('workers')));
@@ -42,8 +45,16 @@ function toAddress() {
 function describe() {
   const { workers } = setup();
   $('workers-value').textContent = workers;
-  const has = cores ? `This machine offers <b>${cores}</b> core${cores === 1 ? '' : 's'}.` : 'This browser does not say how many cores there are.';
-  const shares = !cores ? '' : workers > cores ? ` ${workers} workers are more than that, so they take turns: it works, but is no faster.` : workers > 1 ? ' Each worker can have one for itself.' : '';
+  const has = cores
+    ? `This machine offers <b>${cores}</b> core${cores === 1 ? '' : 's'}.`
+    : 'This browser does not say how many cores there are.';
+  const shares = !cores
+    ? ''
+    : workers > cores
+      ? ` ${workers} workers are more than that, so they take turns: it works, but is no faster.`
+      : workers > 1
+        ? ' Each worker can have one for itself.'
+        : '';
   $('machine').innerHTML = has + shares;
 }
 
@@ -51,7 +62,9 @@ function describe() {
 function explain() {
   $('isolation').hidden = isIsolated;
   $('isolation').innerHTML =
-    'Messages are all there is here: browsers give shared memory only to pages that are cross-origin isolated. For that a server sends the headers <code>Cross-Origin-Opener-Policy: same-origin</code> and <code>Cross-Origin-Embedder-Policy: require-corp</code>, as <code>xla-wasm serve</code> does' +
+    'Messages are all there is here: browsers give shared memory only to pages that are cross-origin isolated. For ' +
+    'that a server sends the headers <code>Cross-Origin-Opener-Policy: same-origin</code> and ' +
+    '<code>Cross-Origin-Embedder-Policy: require-corp</code>, as <code>xla-wasm serve</code> does' +
     (globalThis.isSecureContext ? '.' : ', at an address with https or on localhost.');
 }
 

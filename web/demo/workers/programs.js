@@ -1,4 +1,5 @@
-// The programs of this page: a training step for each number of workers, and the collectives, each for some workers and a size.
+// The programs of this page: a training step for each number of workers, and the collectives, each for some workers and
+// a size.
 
 import { load } from '../../xla_wasm.js';
 import { builds } from '../shared.js';
@@ -21,12 +22,18 @@ import { builds } from '../shared.js';
 export const OPCODES = [
   { name: 'all-reduce', does: 'All get the sum of what all have.', says: () => ', to_apply=sum', adds: true },
   { name: 'all-gather', does: 'All get what all have, one after another.', says: () => ', dimensions={0}' },
-  { name: 'reduce-scatter', does: 'Each gets its own block of the sum.', says: () => ', dimensions={0}, to_apply=sum', adds: true },
+  {
+    name: 'reduce-scatter',
+    does: 'Each gets its own block of the sum.',
+    says: () => ', dimensions={0}, to_apply=sum',
+    adds: true,
+  },
   { name: 'all-to-all', does: 'Each sends one block to each: rows become columns.', says: () => ', dimensions={0}' },
   {
     name: 'collective-permute',
     does: 'Each sends what it has to the next.',
-    says: (workers) => `, source_target_pairs={${Array.from({ length: workers }, (_, i) => `{${i},${(i + 1) % workers}}`).join(',')}}`,
+    says: (workers) =>
+      `, source_target_pairs={${Array.from({ length: workers }, (_, i) => `{${i},${(i + 1) % workers}}`).join(',')}}`,
   },
   { name: 'collective-broadcast', does: 'All get what the first has.', says: () => '' },
 ];
@@ -44,7 +51,12 @@ const address = (name) => new URL(name, import.meta.url);
  * @returns {Promise<Group>}
  */
 export function loadStep({ workers, transport }, onExchange) {
-  return load(builds(`step-${workers}`, import.meta.url), { devices: workers, transport, worker: address('worker.js'), onExchange });
+  return load(builds(`step-${workers}`, import.meta.url), {
+    devices: workers,
+    transport,
+    worker: address('worker.js'),
+    onExchange,
+  });
 }
 
 /**
@@ -56,7 +68,12 @@ export function loadStep({ workers, transport }, onExchange) {
  * @returns {Promise<Group>}
  */
 export function loadCollective(opcode, size, { workers, transport }, onExchange) {
-  return load(address(`collectives/${opcode}-${workers}-${size}.wasm`), { devices: workers, transport, worker: address('worker.js'), ...(onExchange && { onExchange }) });
+  return load(address(`collectives/${opcode}-${workers}-${size}.wasm`), {
+    devices: workers,
+    transport,
+    worker: address('worker.js'),
+    ...(onExchange && { onExchange }),
+  });
 }
 
 /**

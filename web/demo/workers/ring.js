@@ -20,7 +20,11 @@ export class Ring {
 
   /** @param {HTMLElement} place */
   constructor(place) {
-    this.svg = element('svg', { viewBox: `0 0 ${SIDE} ${SIDE}`, role: 'img', 'aria-label': 'Nothing has been sent yet' });
+    this.svg = element('svg', {
+      viewBox: `0 0 ${SIDE} ${SIDE}`,
+      role: 'img',
+      'aria-label': 'Nothing has been sent yet',
+    });
     this.paths = element('g', {});
     this.nodes = element('g', {});
     this.packets = element('g', {});
@@ -107,7 +111,11 @@ export class Ring {
       const angle = (Math.atan2(b.y - control.y, b.x - control.x) * 180) / Math.PI;
       arrow.append(
         element('path', { class: 'path', d: `M${a.x} ${a.y}Q${control.x} ${control.y} ${b.x} ${b.y}` }),
-        element('path', { class: 'head', d: 'M0 0L-10 -4.5L-10 4.5Z', transform: `translate(${b.x} ${b.y}) rotate(${angle})` }),
+        element('path', {
+          class: 'head',
+          d: 'M0 0L-10 -4.5L-10 4.5Z',
+          transform: `translate(${b.x} ${b.y}) rotate(${angle})`,
+        }),
       );
       parts.push(arrow);
     }
@@ -170,9 +178,16 @@ export function told(sendings, count) {
   const senders = new Map();
   for (const { from, bytes } of sendings) senders.set(from, [...(senders.get(from) ?? []), bytes]);
   const lists = [...senders.values()];
-  const alike = lists.every((list) => list.length === lists[0].length && list.every((/** @type {number} */ bytes) => bytes === lists[0][0]));
+  const alike = lists.every(
+    (list) => list.length === lists[0].length && list.every((/** @type {number} */ bytes) => bytes === lists[0][0]),
+  );
   if (!lists.length) return 'nothing is sent';
-  const who = senders.size === count && count > 1 ? 'each worker' : senders.size === 1 ? `worker ${sendings[0].from}` : `${senders.size} workers`;
+  const who =
+    senders.size === count && count > 1
+      ? 'each worker'
+      : senders.size === 1
+        ? `worker ${sendings[0].from}`
+        : `${senders.size} workers`;
   const verb = senders.size > 1 && senders.size < count ? 'send' : 'sends';
   if (!alike) return `${who} ${verb} ${size(total(sendings))} in all`;
   const receivers = lists[0].length;

@@ -34,7 +34,9 @@ export class Team {
     this.images = images;
     this.count = group.devices.count;
     this.exchanging = new Float64Array(this.count);
-    this.names = group.parameters.filter(({ kind, name }) => kind === 'state' && name.startsWith('params.')).map(({ name }) => name);
+    this.names = group.parameters
+      .filter(({ kind, name }) => kind === 'state' && name.startsWith('params.'))
+      .map(({ name }) => name);
     const rows = lengthOf(group, 'pixels');
     /** @type {[Uint8Array, Uint8Array, number][]} what each worker is given */
     this.parts = Array.from({ length: this.count }, () => [new Uint8Array(rows * PIXELS), new Uint8Array(rows), RATE]);

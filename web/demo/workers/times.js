@@ -61,7 +61,9 @@ export class TimesPanel {
         for (const opcode of opcodes) {
           for (const transport of this.page.transports) {
             if (turn !== this.#turn) return;
-            this.#say(`Measuring ${opcode} on ${counted(workers, 'worker')}, ${size(bytes)}, by ${TRANSPORTS[transport]}`);
+            this.#say(
+              `Measuring ${opcode} on ${counted(workers, 'worker')}, ${size(bytes)}, by ${TRANSPORTS[transport]}`,
+            );
             const time = await measured(opcode, bytes, { workers, transport }, () => turn !== this.#turn);
             if (!time) return;
             this.#times.set(opcode, { ...this.#times.get(opcode), [transport]: time });
@@ -85,14 +87,21 @@ export class TimesPanel {
   }
 
   #draw() {
-    const longest = Math.max(...[...this.#times.values()].flatMap((times) => Object.values(times).map(({ least }) => least)));
+    const longest = Math.max(
+      ...[...this.#times.values()].flatMap((times) => Object.values(times).map(({ least }) => least)),
+    );
     $('times').replaceChildren(
       ...OPCODES.map(({ name }) => {
         const row = document.createElement('tr');
         const head = document.createElement('th');
         head.scope = 'row';
         head.textContent = name;
-        row.append(head, ...['shared', 'messages'].map((transport) => this.#cell(/** @type {Transport} */ (transport), this.#times.get(name), longest)));
+        row.append(
+          head,
+          ...['shared', 'messages'].map((transport) =>
+            this.#cell(/** @type {Transport} */ (transport), this.#times.get(name), longest),
+          ),
+        );
         return row;
       }),
     );

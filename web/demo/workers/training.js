@@ -1,4 +1,5 @@
-// Training on several workers and, beside it, on one: the controls, the two teams in turn, the curves and what the workers do.
+// Training on several workers and, beside it, on one: the controls, the two teams in turn, the curves and what the
+// workers do.
 
 import { load } from '../../xla_wasm.js';
 import { Chart, LOSSES } from '../chart.js';
@@ -9,7 +10,10 @@ import { BATCH, Team } from './team.js';
 
 /** @typedef {import('./programs.js').Setup} Setup */
 /** @typedef {import('./team.js').Weights} Weights */
-/** @typedef {{images: import('../digits/images.js').Images, weights: Weights, classify: import('../../xla_wasm.js').Executable}} Basis */
+/**
+ * @typedef {{images: import('../digits/images.js').Images, weights: Weights, classify:
+ *   import('../../xla_wasm.js').Executable}} Basis
+ */
 
 const STEPS = 220;
 const COMPARE = 11; // steps from one comparison of the weights to the next
@@ -89,9 +93,11 @@ export class TrainingPanel {
     this.#state = 'running';
     this.began();
     const turn = this.#turn;
-    this.#busy = this.#busy.then(() => this.#train(turn)).catch((error) => {
-      if (turn === this.#turn) this.#fail(error);
-    });
+    this.#busy = this.#busy
+      .then(() => this.#train(turn))
+      .catch((error) => {
+        if (turn === this.#turn) this.#fail(error);
+      });
     this.#schedule();
   }
 
@@ -142,7 +148,8 @@ export class TrainingPanel {
     const state = this.#state;
     const { workers } = /** @type {Setup} */ (this.#setup);
     const [many, one] = this.#teams;
-    $('start').textContent = { running: 'Pause', paused: 'Go on', done: 'Start again' }[/** @type {string} */ (state)] ?? 'Start';
+    $('start').textContent =
+      { running: 'Pause', paused: 'Go on', done: 'Start again' }[/** @type {string} */ (state)] ?? 'Start';
     $('start').disabled = state === 'loading' || state === 'failed';
     $('reset').disabled = state === 'loading' || (state === 'fresh' && !many?.step);
     document.body.dataset.training = state;
@@ -154,14 +161,22 @@ export class TrainingPanel {
       const by = workers > 1 ? `, data by ${TRANSPORTS[many.group.transport]}` : '';
       $('status').textContent = `Step ${many.step} of ${STEPS}${by}. One worker: step ${one.step}`;
     }
-    const [speed, single] = [many, one].map((team) => (team?.spent ? (team.step * BATCH * 1000) / team.spent : undefined));
+    const [speed, single] = [many, one].map((team) =>
+      team?.spent ? (team.step * BATCH * 1000) / team.spent : undefined,
+    );
     $('speed').textContent = rounded(speed);
     $('speed-one').textContent = rounded(single);
     $('ratio').textContent = speed && single ? `${(speed / single).toFixed(2)} ×` : '–';
-    $('share').textContent = many?.spent ? percent(many.exchanging.reduce((a, b) => a + b) / many.spent / many.count) : '–';
+    $('share').textContent = many?.spent
+      ? percent(many.exchanging.reduce((a, b) => a + b) / many.spent / many.count)
+      : '–';
     $('accuracy').textContent = this.#accuracy === undefined ? '–' : percent(this.#accuracy);
-    for (const [id, team] of Object.entries({ many, one })) $(`loss-${id}`).textContent = (team && this.loss.latest(team.losses)?.toFixed(3)) ?? '–';
-    const series = [{ name: 'one', points: one?.losses ?? [] }, { name: 'many', points: many?.losses ?? [] }];
+    for (const [id, team] of Object.entries({ many, one }))
+      $(`loss-${id}`).textContent = (team && this.loss.latest(team.losses)?.toFixed(3)) ?? '–';
+    const series = [
+      { name: 'one', points: one?.losses ?? [] },
+      { name: 'many', points: many?.losses ?? [] },
+    ];
     const end = Math.max(2, ...series.map(({ points }) => points.at(-1)?.[0] ?? 0));
     this.loss.show(series, end, `Loss over seconds. ${this.#compared()}`);
     this.#drawCrew();
@@ -171,7 +186,10 @@ export class TrainingPanel {
   #compared() {
     const said = this.#teams.map(({ count, losses, step, spent }) => {
       const now = this.loss.latest(losses);
-      return now === undefined ? '' : `On ${counted(count, 'worker')}: from ${losses[0][1].toFixed(2)} to ${now.toFixed(3)} in ${step} steps, ${(spent / 1000).toFixed(1)} s. `;
+      return now === undefined
+        ? ''
+        : `On ${counted(count, 'worker')}: from ${losses[0][1].toFixed(2)} to ${now.toFixed(3)} in ${step} steps, ` +
+            `${(spent / 1000).toFixed(1)} s. `;
     });
     return said.join('').trim() || 'No values yet.';
   }
@@ -180,7 +198,8 @@ export class TrainingPanel {
     const { workers } = /** @type {Setup} */ (this.#setup);
     const [team] = this.#teams;
     const body = $('crew');
-    if (body.rows.length !== workers) body.replaceChildren(...Array.from({ length: workers }, (_, worker) => crewRow(worker)));
+    if (body.rows.length !== workers)
+      body.replaceChildren(...Array.from({ length: workers }, (_, worker) => crewRow(worker)));
     for (let worker = 0; worker < workers; worker++) {
       const share = team?.spent ? Math.min(1, team.exchanging[worker] / team.spent) : 0;
       const [, bar, weights] = body.rows[worker].cells;
@@ -197,7 +216,10 @@ export class TrainingPanel {
     if (!same) verdict.textContent = 'The weights of the workers differ.';
     else if (workers === 1) verdict.textContent = 'There is one worker: nothing to compare, and nothing to exchange.';
     else if (count < 2) verdict.textContent = 'Every eleven steps the weights of all workers are compared, bit by bit.';
-    else verdict.textContent = `The weights of all ${workers} workers were the same, bit by bit, each of ${count} times that they were compared.`;
+    else
+      verdict.textContent =
+        `The weights of all ${workers} workers were the same, bit by bit, each of ${count} ` +
+        `times that they were compared.`;
   }
 }
 
@@ -206,7 +228,11 @@ export class TrainingPanel {
  * @returns {Promise<Basis>}
  */
 async function basis() {
-  const [images, initial, classify] = await Promise.all([loadImages(new URL('../digits/images.bin', import.meta.url)), digits('initial'), digits('classify')]);
+  const [images, initial, classify] = await Promise.all([
+    loadImages(new URL('../digits/images.bin', import.meta.url)),
+    digits('initial'),
+    digits('classify'),
+  ]);
   const arrays = initial.run(Uint32Array.of(0, SEED));
   return { images, classify, weights: Object.fromEntries(initial.results.map(({ name }, i) => [name, arrays[i]])) };
 }
@@ -215,7 +241,10 @@ async function basis() {
 function crewRow(worker) {
   const row = document.createElement('tr');
   row.dataset.worker = String(worker);
-  row.innerHTML = `<th scope="row"><span class="unseen">Worker </span><span class="badge">${worker}</span></th><td class="wide"><span class="bar" role="img"><i class="computing"></i><i class="exchanging"></i></span></td><td><code></code></td>`;
+  row.innerHTML =
+    `<th scope="row"><span class="unseen">Worker </span><span class="badge">${worker}</span></th><td ` +
+    `class="wide"><span class="bar" role="img"><i class="computing"></i><i ` +
+    `class="exchanging"></i></span></td><td><code></code></td>`;
   return row;
 }
 

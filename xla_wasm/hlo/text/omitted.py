@@ -109,7 +109,7 @@ def settle_shape(instruction: Instruction) -> None:
 
 
 def compatible(a: Shape, b: Shape) -> bool:
-    """Whether two shapes are equal but for layouts and for which dimensions are dynamic."""
+    """Returns True if two shapes are equal but for layouts and for which dimensions are dynamic."""
     if a.element_type != b.element_type or a.dimensions != b.dimensions or len(a.tuple_shapes) != len(b.tuple_shapes):
         return False
     return all(map(compatible, a.tuple_shapes, b.tuple_shapes))

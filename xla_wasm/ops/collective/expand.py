@@ -32,7 +32,7 @@ def _group(e: Writer, x: Instruction) -> Group:
 
 
 def _alone(x: Instruction) -> bool:
-    """Whether every device is the only one in its group, whatever it is."""
+    """Returns True if every device is the only one in its group, whatever it is."""
     groups, devices = listed(x), x.attrs[DEVICES]
     kind = mode(x)
     inner = devices.partitions if kind == "cross_replica_and_partition" else 1
@@ -88,7 +88,7 @@ class _Reducer:
         return e.op("map", a, b, called=[self._computation], dimensions=tuple(range(a.shape.rank)))
 
     def ignores_order(self, count: int) -> bool:
-        """Whether so many arrays give the same numbers in whatever order they are combined."""
+        """Returns True if so many arrays give the same numbers in whatever order they are combined."""
         return self._opcode is not None and (count == 2 or TYPES[self._dtype].kind in ("pred", "signed", "unsigned"))
 
 
@@ -182,7 +182,7 @@ def _scattered(
 
 
 def _in_order(e: Writer, rank: Instruction, own: Instruction, theirs: Sequence[Instruction]) -> list[Instruction]:
-    """What this device of a group has and what the others have, in the order of the group."""
+    """Returns what this device of a group has and what the others have, in the order of the group."""
     parts = [own] * (len(theirs) + 1)
     for i, row in enumerate(theirs):
         # Who comes after this device stands one place further down.
@@ -348,7 +348,7 @@ def _collective_broadcast(e: Writer, x: Instruction) -> Instruction:
 
 
 def _received(e: Writer, to: Instruction, source: Instruction, operands: Sequence[Instruction]) -> list[Instruction]:
-    """What one device sends, or zeros where it is none."""
+    """Returns what one device sends, or zeros where it is none."""
     zeros = [e.full(o.shape.element_type, (1, *o.shape.dimensions), 0) for o in operands]
     came = exchange(e, Route(to, source), operands, [z.shape for z in zeros], zeros)
     return [e.reshape(y, o.shape.dimensions) for y, o in zip(came, operands)]

@@ -1,0 +1,1 @@
+"""Artifacts: what is in them, and what they begin with."""

@@ -1,0 +1,1 @@
+"""The command line: what it takes, prints and writes."""

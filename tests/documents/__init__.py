@@ -1,0 +1,1 @@
+"""Documents: what they show runs, and what they state is so."""

@@ -1,0 +1,90 @@
+"""Every section of docs/models.md runs as it is written, each in a process and a folder of its own, and its page in a
+browser."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from playwright.sync_api import Page, expect
+
+from tests.support.web_server import Site
+
+ROOT = Path(__file__).parents[2]
+TEXT = (ROOT / "docs" / "models.md").read_text()
+TEXTS = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", TEXT, re.DOTALL | re.MULTILINE))
+BLOCKS = {
+    title: codes for title, text in TEXTS.items() if (codes := re.findall(r"```python\n(.*?)```", text, re.DOTALL))
+}
+SECTIONS = {title: "\n".join(codes) for title, codes in BLOCKS.items()}
+"""The blocks of a section, which are one program."""
+FRAMEWORKS = ("Flax: linen", "Flax: nnx", "Equinox", "Keras 3", "optax")
+"""Those with three blocks: the model and a call, the saved artifact, and the page."""
+TENSORFLOW = ROOT / ".tools" / "tensorflow" / "site"
+"""Where ./build.sh test puts TensorFlow: it goes with its own versions of much that other tests use."""
+
+
+def run(title: str, folder: Path, more: str = "") -> str:
+    """What a section prints, with more behind it."""
+    if title == "TensorFlow" and not TENSORFLOW.is_dir():
+        pytest.fail("no TensorFlow: ./build.sh test installs it")
+    paths = [str(TENSORFLOW)] if title == "TensorFlow" else []
+    (folder / "tests").symlink_to(ROOT / "tests")
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, str(ROOT)]), "TF_CPP_MIN_LOG_LEVEL": "3"}
+    environment["XDG_CACHE_HOME"] = str(folder / "cache")
+    command = [sys.executable, "-c", SECTIONS[title] + more]
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    return done.stdout
+
+
+@pytest.mark.parametrize("title", [title for title in SECTIONS if title not in FRAMEWORKS])
+def test_sections_run(title: str, tmp_path: Path) -> None:
+    run(title, tmp_path)
+
+
+def page_of(title: str) -> str:
+    """The page of a framework's section: its own, or the one that is the same for the models."""
+    return str(re.findall(r"```html\n(.*?)```", TEXTS[title] + TEXT, re.DOTALL)[0])
+
+
+@pytest.mark.parametrize("title", FRAMEWORKS)
+def test_frameworks_from_the_model_to_the_page(title: str, tmp_path: Path, page: Page) -> None:
+    """What the page shows are the numbers of Python, and those are compared with the framework's own in the section."""
+    last = "exe.get('params')['w']" if title == "optax" else "exe.call(np.asarray(x))"
+    expected = json.loads(run(title, tmp_path, f"\nimport json\nprint(json.dumps({last}.ravel().tolist()))\n"))
+    (tmp_path / "site" / "index.html").write_text(page_of(title))
+    with Site(folders={"/": tmp_path / "site"}).serving() as site:
+        page.goto(site.url + "/index.html")
+        expect(page.locator("body")).to_have_text(re.compile(r"^-?\d"))
+        np.testing.assert_allclose(
+            [float(x) for x in page.locator("body").inner_text().split(",")], expected, atol=1e-5
+        )
+    assert len(expected) >= 8
+
+
+def counted(code: str) -> int:
+    """Lines beside imports."""
+    return sum(bool(line.strip()) and not re.match(r"(import|from) |os\.environ", line) for line in code.splitlines())
+
+
+@pytest.mark.parametrize("title", FRAMEWORKS)
+def test_frameworks_take_six_lines_each(title: str) -> None:
+    model, artifact, page = BLOCKS[title]
+    assert "jit(" in model and "exe" not in model and counted(model) <= 6
+    assert "xla_wasm.load(" in artifact and counted(artifact) <= 6
+    script = [line for line in page_of(title).splitlines() if line.startswith("  ")]
+    assert "javascript.save(" in page and counted(page) + len(script) <= 6
+
+
+def test_sections_are_short() -> None:
+    """What belongs to the model is in the code; what is about xla_wasm takes few lines of it."""
+    assert len(SECTIONS) >= 11
+    for title, code in SECTIONS.items():
+        assert title in FRAMEWORKS or counted(code) <= (18 if title == "ONNX" else 10), (title, counted(code))

@@ -1,0 +1,1 @@
+"""Artifacts that are programs or servers by themselves."""

@@ -1,0 +1,1 @@
+"""The language: protos and text, types, literals, layouts, and the verifier."""

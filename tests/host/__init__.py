@@ -1,0 +1,1 @@
+"""The host in Python: calls, weights, states, several devices, threads."""

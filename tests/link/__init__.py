@@ -1,0 +1,1 @@
+"""The linker, and the C runtime that it links."""

@@ -1,0 +1,1 @@
+"""The loop IR: its operations, texts, checks, and what emits it."""

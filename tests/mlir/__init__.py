@@ -1,0 +1,1 @@
+"""MLIR as a tree, from text and bytecode."""

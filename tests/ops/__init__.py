@@ -1,0 +1,1 @@
+"""Operations: each by the reference evaluator, compiled, and by XLA:CPU."""

@@ -1,0 +1,203 @@
+"""The greatest or least of a row and its place: in lanes where the reducer is known to look for it, and the same either
+way."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from tests.support import seeds
+from tests.support.closeness import equal
+from tests.support.differential import BOTH, differential
+from xla_wasm.hlo.ir import Module
+from xla_wasm.jax import lower as jax_lower
+from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.reduce import best as searching
+from xla_wasm.ops.reduce import lower
+from xla_wasm.plan import order
+
+FLOATS = ("f32", "f64", "bf16", "f16")
+TYPES = (*FLOATS, "f32", "f32", "s32", "u32", "s8", "u8", "s64", "u64", "pred")
+
+# Bodies of reducers of (a, i) and (b, j), with the direction of the comparison, and whether lanes may be used for
+# numbers of the type.
+JAX = """g = pred[] compare(a, b), direction={0}
+  n = pred[] compare(a, a), direction=NE
+  p = pred[] or(g, n)
+  v = T[] select(p, a, b)
+  e = pred[] compare(a, b), direction=EQ
+  l = pred[] compare(i, j), direction=LT
+  q = pred[] and(e, l)
+  r = pred[] or(p, q)
+  k = I[] select(r, i, j)"""
+TURNED = """g = pred[] compare(b, a), direction={1}
+  x = pred[] compare(b, a), direction=NE
+  y = pred[] not(x)
+  m = I[] minimum(j, i)
+  n = pred[] compare(a, a), direction=NE
+  o = pred[] or(g, n)
+  v = T[] select(o, a, b)
+  w = I[] select(o, i, j)
+  k = I[] select(y, m, w)"""
+NO_NAN = """g = pred[] compare(a, b), direction={0}E
+  v = T[] select(g, a, b)
+  k = I[] select(g, i, j)"""
+LAST = """g = pred[] compare(b, a), direction={0}E
+  v = T[] select(g, b, a)
+  k = I[] select(g, j, i)"""
+WRONG_PLACE = """g = pred[] compare(a, b), direction={0}
+  v = T[] select(g, a, b)
+  k = I[] select(g, j, i)"""
+LARGEST_PLACE = """g = pred[] compare(a, b), direction={0}
+  v = T[] select(g, a, b)
+  k = I[] maximum(i, j)"""
+BODIES = {
+    "jax": JAX,
+    "turned": TURNED,
+    "no nan": NO_NAN,
+    "last": LAST,
+    "wrong place": WRONG_PLACE,
+    "largest place": LARGEST_PLACE,
+}
+
+
+def known(body: str, element_type: str) -> bool:
+    """Whether a reducer gives the first of the best."""
+    if element_type in ("pred", "u64"):
+        return False
+    return body in ("jax", "turned") or body == "no nan" and element_type not in FLOATS
+
+
+def values(rng: np.random.Generator, sizes: list[int], element_type: str) -> np.ndarray[Any, Any]:
+    """Many equal numbers; zeros of both signs, infinities, NaNs at the start, the end and between."""
+    dtype = DTYPES[element_type]
+    if element_type == "pred":
+        return rng.integers(0, 2, sizes).astype(dtype)
+    if element_type not in FLOATS:
+        info = np.iinfo(dtype)
+        return (
+            rng.choice(np.array([info.min, info.max, 0, 1, 5], dtype), sizes)
+            if rng.integers(0, 2)
+            else rng.integers(0, 9, sizes).astype(dtype)
+        )
+    kind = int(rng.integers(0, 5))
+    if kind == 0:
+        return rng.normal(size=sizes).astype(dtype)
+    if kind == 1:
+        return np.full(sizes, rng.choice([-np.inf, np.inf, np.nan, 0.0])).astype(dtype)
+    pool = [[0.0, -0.0], [-np.inf, -np.inf, -np.inf, 3.0], [1.0, 2.0, np.nan, -np.inf, np.inf]][kind - 2]
+    made = rng.choice(pool, sizes)
+    if made.size and rng.integers(0, 2):
+        made.flat[rng.integers(0, made.size)] = np.nan
+    return made.astype(dtype)
+
+
+def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]], str, bool]:
+    rank = int(rng.integers(1, 4))
+    dims = [int(rng.integers(1, (200, 70, 20)[rank - 1])) for _ in range(rank)]
+    if rng.integers(0, 3) == 0:
+        dims[int(rng.integers(0, rank))] = int(rng.choice([1, 4, 8, 31, 32, 33, 48, 100]))
+    d = int(rng.integers(0, rank))
+    element_type, name = str(rng.choice(TYPES)), str(rng.choice([*BODIES, "jax", "jax"]))
+    place = str(rng.choice(["s32", "s32", "u8", "s64", "s16"]))
+    greatest = bool(rng.integers(0, 2))
+    body = BODIES[name].format(*(("GT", "GT") if greatest else ("LT", "LT"))).replace("GTE", "GE").replace("LTE", "LE")
+    kept = [size for i, size in enumerate(dims) if i != d]
+    whole, rest = ",".join(map(str, dims)), ",".join(map(str, kept))
+    order_of = ",".join(str(i) for i in range(rank) if i != d)
+    seen = str(rng.choice(["x", "r", "s"]))
+    unary = "not(x)" if element_type == "pred" else "negate(x)"
+    text = f"""HloModule places
+
+reducer {{
+  a = T[] parameter(0)
+  i = I[] parameter(1)
+  b = T[] parameter(2)
+  j = I[] parameter(3)
+  {body}
+  ROOT t = (T[], I[]) tuple(v, k)
+}}
+
+ENTRY main {{
+  x = T[{whole}] parameter(0)
+  start = T[] parameter(1)
+  first = I[] parameter(2)
+  r = T[{whole}] reverse(x), dimensions={{{int(rng.integers(0, rank))}}}
+  s = T[{whole}] {unary}
+  line = I[{dims[d]}] iota(), iota_dimension=0
+  i = I[{whole}] {f"broadcast(line), dimensions={{{d}}}" if rng.integers(0, 2) else f"iota(), iota_dimension={d}"}
+  m = (T[{rest}], I[{rest}]) reduce({seen}, i, start, first), dimensions={{{d}}}, to_apply=reducer
+  v = T[{rest}] get-tuple-element(m), index=0
+  k = I[{rest}] get-tuple-element(m), index=1
+  w = T[{whole}] broadcast(v), dimensions={{{order_of}}}
+  e = pred[{whole}] compare(x, w), direction=EQ
+  ROOT out = (I[{rest}], T[{rest}], pred[{whole}]) tuple(k, v, e)
+}}
+""".replace("T[", f"{element_type}[").replace("I[", f"{place}[")
+    start = values(rng, [], element_type)
+    if rng.integers(0, 2) and element_type != "pred":
+        low, high = (
+            (-np.inf, np.inf)
+            if element_type in FLOATS
+            else (np.iinfo(DTYPES[element_type]).min, np.iinfo(DTYPES[element_type]).max)
+        )
+        start = np.array(low if greatest else high).astype(DTYPES[element_type])
+    arrays = [
+        values(rng, dims, element_type),
+        np.asarray(start),
+        np.array(int(rng.choice([0, 0, 3, 100])), DTYPES[place]),
+    ]
+    count_fits = dims[d] - 1 <= np.iinfo(DTYPES[place]).max
+    return (
+        Module.from_text(text),
+        arrays,
+        str(rng.choice(BOTH)),
+        known(name, element_type) and count_fits,
+    )
+
+
+@pytest.mark.parametrize("blocks", [False, True], ids=["", "short blocks"])
+@pytest.mark.parametrize("seed", range(seeds.count(3, 8)))
+def test_the_same_as_the_evaluator(seed: int, blocks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    rng = np.random.default_rng(seed + 100 * blocks)
+    monkeypatch.setenv("XLA_WASM_VERIFY", "1")
+    in_blocks: list[None] = []
+    if blocks:
+        best_block = lower._best_block
+        monkeypatch.setattr(lower, "_BLOCK", 16)
+        monkeypatch.setattr(lower, "_LONG_SEARCH", 20)
+        monkeypatch.setattr(lower, "_best_block", lambda *args: (in_blocks.append(None), best_block(*args))[1])
+    found: list[bool] = []
+    look = searching.best
+
+    def spied(x: Any) -> Any:
+        made = look(x)
+        found.append(made is not None)
+        return made
+
+    monkeypatch.setattr(lower, "best", spied)
+    monkeypatch.setattr(order, "best", spied)
+    used = 0
+    for _ in range(50):
+        module, arrays, target, may = program(rng)
+        found.clear()
+        differential(module, *arrays, targets=[target])
+        assert may or not any(found), f"taken for what it is not: {module.to_text()}"
+        used += any(found)
+    assert used > 5 and bool(in_blocks) == blocks, "the programs have to show what they are for"
+
+
+def test_long_rows() -> None:
+    """The last block reaches back into the one before it; equal numbers, and none, lie on both sides of its start."""
+    size = 5001
+    rng = np.random.default_rng(1)
+    x = rng.integers(0, 50, (40, size)).astype(np.float32)
+    for row in range(20):
+        x[row, rng.integers(0, size, 3)] = [60, np.nan, 60][row % 3]
+        x[row, size - 512 + row - 9 : size - 507 + row - 9] = 60
+    x[20], x[21], x[22, -1], x[23, :512] = -np.inf, np.nan, 70, -1
+    module = jax_lower(lambda x: (jnp.argmax(x, 1), jnp.argmin(x, 1)), x)
+    differential(module, x, expected=(x.argmax(1), x.argmin(1)), near=equal)

@@ -1,0 +1,375 @@
+"""Convolutions with kernels of their own: random programs, with what finishes their elements, against the reference."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+import xla_wasm
+from tests.support import seeds
+from tests.support.differential import BOTH, differential, run
+from xla_wasm.builder import Builder, scalar_computation
+from xla_wasm.hlo.attrs import ConvolutionDimensionNumbers, PaddingDimension, Window, WindowDimension
+from xla_wasm.hlo.ir import Instruction, Module
+from xla_wasm.hlo.shape import Shape
+from xla_wasm.ops.arrays import DTYPES, Array
+from xla_wasm.reference import evaluate
+
+SPECIAL = (np.nan, np.inf, -np.inf, -0.0)
+Arrays = list[Array]
+
+
+def numbers(rng: np.random.Generator, dtype: str, dims: tuple[int, ...], special: float = 0) -> Array:
+    """Whole numbers, so that every order of summing gives the same; a share of floats is none."""
+    x = rng.integers(-4, 5, dims).astype(DTYPES[dtype])
+    if dtype[0] in "bf" and special:
+        x = np.where(rng.random(dims) < special, rng.choice(SPECIAL, dims), x.astype(np.float64)).astype(x.dtype)
+    return x
+
+
+def finished(
+    b: Builder, rng: np.random.Generator, y: Instruction, features: int, arguments: Arrays, special: float
+) -> Instruction:
+    """Some of bias, scale, clip, residual, transpose and conversion on what a convolution gave."""
+    dtype, dims = y.shape.element_type, y.shape.dimensions
+
+    def parameter(*sizes: int) -> Instruction:
+        arguments.append(numbers(rng, dtype, sizes, special))
+        return b.parameter(len(arguments) - 1, Shape(dtype, sizes))
+
+    def number(value: int) -> Instruction:
+        return b.op("broadcast", b.constant(Shape(dtype, ()), [value]), shape=Shape(dtype, dims), dimensions=())
+
+    for _ in range(rng.integers(0, 4)):
+        kind = rng.integers(0, 8)
+        if kind == 0:
+            y = b.op(
+                "add", b.op("broadcast", parameter(dims[features]), shape=Shape(dtype, dims), dimensions=(features,)), y
+            )
+        elif kind == 1:
+            y = b.op("add", y, parameter(*dims))
+        elif kind == 2:
+            y = b.op("minimum", b.op("maximum", y, number(0)), number(6))
+        elif kind == 3:
+            y = b.op("maximum", number(int(rng.integers(-2, 2))), y)
+        elif kind == 4:
+            y = b.op("clamp", number(-3), y, number(9))
+        elif kind == 5:
+            y = b.op("multiply", y, b.op("broadcast", parameter(dims[1]), shape=Shape(dtype, dims), dimensions=(1,)))
+        elif kind == 6:
+            y = b.op("negate", y)
+        else:
+            y = b.op("subtract", y, y)
+    if rng.random() < 0.2:
+        order = tuple(int(d) for d in rng.permutation(len(dims)))
+        y = b.op("transpose", y, shape=Shape(dtype, tuple(dims[d] for d in order)), dimensions=order)
+    return y
+
+
+def labels(rng: np.random.Generator, spatial: int) -> ConvolutionDimensionNumbers:
+    """As JAX has them for images and for NCHW, or in any order."""
+    rank, whole = spatial + 2, tuple(range(spatial))
+    kind = rng.integers(0, 3)
+    if kind == 0:
+        last = (0, rank - 1, tuple(range(1, rank - 1)))
+        return ConvolutionDimensionNumbers(*last, rank - 2, rank - 1, whole, *last)
+    if kind == 1:
+        first = (0, 1, tuple(range(2, rank)))
+        return ConvolutionDimensionNumbers(*first, 1, 0, tuple(range(2, rank)), *first)
+    orders = [[int(d) for d in rng.permutation(rank)] for _ in range(3)]
+    (ib, io, *i), (ki, ko, *k), (ob, oo, *o) = orders
+    return ConvolutionDimensionNumbers(ib, io, tuple(i), ki, ko, tuple(k), ob, oo, tuple(o))
+
+
+def placed(n: tuple[int, int, tuple[int, ...]], first: int, second: int, spatial: list[int]) -> tuple[int, ...]:
+    """Sizes in the places that labels give them."""
+    dims = [0] * (len(spatial) + 2)
+    dims[n[0]], dims[n[1]] = first, second
+    for d, size in zip(n[2], spatial):
+        dims[d] = size
+    return tuple(dims)
+
+
+def program(seed: int) -> tuple[Module, Arrays]:
+    """A convolution, mostly depthwise or of single pixels, of any sizes, and what finishes it."""
+    rng = np.random.default_rng(seed)
+    dtype = str(rng.choice(["f32"] * 6 + ["f64", "s32", "bf16", "s8"]))
+    spatial = int(rng.choice([1, 2, 2, 2, 2, 3]))
+    most = {1: 34, 2: 18, 3: 7}[spatial]
+    special = float(rng.choice([0, 0, 0.02]))
+    batch, features = int(rng.integers(1, 4)), int(rng.integers(1, 34))
+    groups, inputs, multiple = features, 1, 1
+    if rng.random() < 0.25:
+        inputs, multiple = int(rng.integers(1, 4)), int(rng.integers(1, 6))
+        if rng.random() < 0.7:
+            inputs, multiple = [(2, 1), (2, 2), (4, 2), (4, 4), (8, 4)][rng.integers(0, 5)]
+            groups = int(rng.integers(1, 5)) * 4 // multiple
+    pixels = rng.random() < 0.2
+    if pixels:
+        groups, inputs, multiple = 1, features, int(rng.integers(1, 34))
+    sizes, taps, window = [], [], []
+    for _ in range(spatial):
+        size, tap = int(rng.integers(1, most)), int(rng.choice([1, 2, 3, 3, 3, 5]))
+        side = WindowDimension(
+            tap,
+            int(rng.choice([1, 1, 2, 3])),
+            int(rng.integers(-1, 4)),
+            int(rng.integers(-1, 4)),
+            int(rng.choice([1, 1, 2])),
+            int(rng.choice([1, 1, 1, 1, 1, 2])),
+            bool(rng.random() < 0.1),
+        )
+        if pixels:
+            tap, side = 1, WindowDimension(1)
+        sizes, taps, window = [*sizes, size], [*taps, tap], [*window, side]
+    n = labels(rng, spatial)
+    b = Builder(f"seed_{seed}")
+    x = placed(
+        (n.input_batch_dimension, n.input_feature_dimension, n.input_spatial_dimensions), batch, inputs * groups, sizes
+    )
+    order = n.kernel_input_feature_dimension, n.kernel_output_feature_dimension, n.kernel_spatial_dimensions
+    kernel = placed(order, inputs, multiple * groups, taps)
+    arguments = [numbers(rng, dtype, x, special), numbers(rng, dtype, kernel, special / 4)]
+    left, right = (b.parameter(i, Shape(dtype, dims)) for i, dims in enumerate((x, kernel)))
+    attrs = {"window": Window(tuple(window)), "dim_labels": n, "feature_group_count": groups}
+    y = b.op("convolution", left, right, **attrs)
+    return b.module(finished(b, rng, y, n.output_feature_dimension, arguments, special)), arguments
+
+
+def tiled_program(seed: int, finish: bool = True) -> tuple[Module, Arrays]:
+    """A convolution that Winograd's algorithms may take, mostly, with what finishes it."""
+    rng = np.random.default_rng(seed)
+    batch = int(rng.choice([1, 1, 1, 2, 3]))
+    height, width = (int(rng.integers(3, 30)) for _ in range(2))
+    inputs, outputs = (int(rng.choice([16, 20, 24, 32, 36, 40, 18])) for _ in range(2))
+    special = float(rng.choice([0, 0, 0.001, 0.0002]))
+    window = tuple(
+        WindowDimension(
+            3, 1, int(rng.integers(0, 3)), int(rng.integers(0, 3)), window_reversal=bool(rng.random() < 0.2)
+        )
+        for _ in range(2)
+    )
+    n = labels(rng, 2)
+    b = Builder(f"seed_{seed}")
+    x = placed(
+        (n.input_batch_dimension, n.input_feature_dimension, n.input_spatial_dimensions), batch, inputs, [height, width]
+    )
+    order = n.kernel_input_feature_dimension, n.kernel_output_feature_dimension, n.kernel_spatial_dimensions
+    kernel = placed(order, inputs, outputs, [3, 3])
+    arguments = [numbers(rng, "f32", x, special), numbers(rng, "f32", kernel, special / 20)]
+    left, right = (b.parameter(i, Shape("f32", dims)) for i, dims in enumerate((x, kernel)))
+    if rng.random() < 0.3:
+        left = b.op("negate", left)
+    y = b.op("convolution", left, right, window=Window(window), dim_labels=n)
+    return b.module(finished(b, rng, y, n.output_feature_dimension, arguments, special / 5) if finish else y), arguments
+
+
+def gradient_program(seed: int) -> tuple[Module, Arrays]:
+    """The gradient of weights, of a depthwise convolution mostly, as JAX writes it: features are the batch, perhaps in
+    groups."""
+    rng = np.random.default_rng(seed)
+    dtype = str(rng.choice(["f32"] * 4 + ["f64", "s32", "bf16"]))
+    images, groups = int(rng.integers(1, 5)), int(rng.integers(2, 34))
+    special = float(rng.choice([0, 0, 0.005]))
+    sizes, windows, window = [], [], []
+    for _ in range(2):
+        taps, stride, size = int(rng.choice([1, 2, 3, 3, 4])), int(rng.choice([1, 1, 2])), int(rng.integers(4, 34))
+        low, high = int(rng.integers(-1, 3)), int(rng.integers(-1, 3))
+        out = (size + low + high - taps) // stride + 1
+        if out < 1:
+            taps, stride, size, low, high, out = 3, 1, 30, 1, 1, 30
+        rest = (size + low + high - taps) % stride
+        sizes, windows = [*sizes, size], [*windows, out]
+        window.append(WindowDimension(out, 1, low, high - rest, stride))
+    whole = rng.random() < 0.3
+    each = int(rng.integers(1, 20)) if whole else int(rng.choice([1, 1, 1, 2]))
+    n = ConvolutionDimensionNumbers(3, 0, (1, 2), 0, 3, (1, 2), 2, 3, (0, 1))
+    b = Builder(f"seed_{seed}")
+    batch = groups * int(rng.choice([1, 1, 1, 2]))
+    shapes = (images, *sizes, batch), (images, *windows, each if whole else groups * each)
+    arguments = [numbers(rng, dtype, dims, special) for dims in shapes]
+    left, right = (b.parameter(i, Shape(dtype, dims)) for i, dims in enumerate(shapes))
+    y = b.op(
+        "convolution", left, right, window=Window(tuple(window)), dim_labels=n, batch_group_count=1 if whole else groups
+    )
+    return b.module(finished(b, rng, y, n.output_feature_dimension, arguments, special)), arguments
+
+
+def chain_program(seed: int) -> tuple[Module, Arrays]:
+    """Two convolutions, with what may lie between: what finishes the first, padding, pooling, a residual; or a
+    reduction at the end."""
+    rng = np.random.default_rng(seed)
+    b = Builder(f"seed_{seed}")
+    n = labels(rng, 2)
+    image = n.input_batch_dimension, n.input_feature_dimension, n.input_spatial_dimensions
+    order = n.kernel_input_feature_dimension, n.kernel_output_feature_dimension, n.kernel_spatial_dimensions
+    # What one convolution gives the next one takes.
+    n = ConvolutionDimensionNumbers(*image, *order, *image)
+    features = [int(rng.integers(1, 6)) for _ in range(3)]
+    sizes = [int(rng.integers(5, 12)) for _ in range(2)]
+    arguments = [numbers(rng, "f32", placed(image, int(rng.integers(1, 3)), features[0], sizes))]
+    y = b.parameter(0, Shape("f32", arguments[0].shape))
+    side = WindowDimension(3, padding_low=1, padding_high=1)
+    number = b.constant(Shape("f32", ()), [0])
+    last = y
+    for k in range(2):
+        dims = placed(order, features[k], features[k + 1], [3, 3])
+        arguments.append(numbers(rng, "f32", dims))
+        kernel = b.parameter(len(arguments) - 1, Shape("f32", dims))
+        y = b.op("convolution", y, kernel, window=Window((side, side)), dim_labels=n)
+        y = finished(b, rng, y, n.output_feature_dimension, arguments, 0)
+        if last.shape.dimensions == y.shape.dimensions and rng.random() < 0.7:
+            y = b.op("add", last, y)
+        if y.shape.rank == 4 and rng.random() < 0.4:
+            y = b.op(
+                "pad", y, number, padding=tuple(PaddingDimension(int(p), int(q)) for p, q in rng.integers(0, 2, (4, 2)))
+            )
+        if rng.random() < 0.4:
+            window = tuple(WindowDimension(int(w), int(s)) for w, s in rng.integers(1, 3, (4, 2)))
+            called = scalar_computation(str(rng.choice(["add", "maximum"])), "f32")
+            y = b.op("reduce-window", y, number, called=[called], window=Window(window))
+        if y.shape.dimensions[n.input_feature_dimension] != features[k + 1]:
+            break
+        last = y
+    if rng.random() < 0.4:
+        gone = sorted(int(d) for d in rng.choice(4, int(rng.integers(1, 4)), replace=False))
+        y = b.reduce(y, 0, "add", tuple(gone))
+    return b.module(y), arguments
+
+
+@pytest.mark.parametrize(
+    "make, block, size",
+    [
+        *((program, block, 20) for block in range(seeds.count(3, 15))),
+        *((gradient_program, block, 20) for block in range(seeds.count(1, 6))),
+        *((chain_program, block, 20) for block in range(seeds.count(1, 6))),
+        *((tiled_program, block, 10) for block in range(seeds.count(2, 8))),
+    ],
+)
+def test_random_programs_are_exact(make: Callable[[int], tuple[Module, Arrays]], block: int, size: int) -> None:
+    """Of whole numbers, in tiles of 2x2 too; and NaN and infinity stay where direct sums have them."""
+    for seed in range(block * size, (block + 1) * size):
+        module, arguments = make(seed)
+        differential(module, *arguments, targets=BOTH)
+
+
+@pytest.mark.parametrize("block", range(seeds.count(1, 4)))
+def test_random_convolutions_in_tiles_of_4_are_near(block: int) -> None:
+    for seed in range(block * 10, block * 10 + 10):
+        module, arguments = tiled_program(seed, finish=False)
+        (expected,) = evaluate(module, *arguments)
+        finite = np.isfinite(expected)
+        greatest = max(1, np.abs(expected[finite]).max(initial=0))
+        for target in BOTH:
+            options = xla_wasm.Options(target=target, winograd="f4")
+            (actual,) = xla_wasm.load(xla_wasm.compile(module, options)).run(*arguments)
+            np.testing.assert_array_equal(actual[~finite], expected[~finite], f"seed {seed}, {target}")
+            assert np.abs(actual[finite] - expected[finite]).max(initial=0) <= 3e-5 * greatest, (seed, target)
+
+
+def plain(height: int, width: int, inputs: int, outputs: int, dtype: str = "f32") -> Module:
+    b = Builder("plain")
+    x = b.parameter(0, Shape(dtype, (1, height, width, inputs)), "x")
+    w = b.parameter(1, Shape(dtype, (3, 3, inputs, outputs)), "w")
+    side = WindowDimension(3, padding_low=1, padding_high=1)
+    n = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
+    return b.module(b.op("convolution", x, w, window=Window((side, side)), dim_labels=n))
+
+
+@pytest.mark.parametrize("winograd", ["f2", "f4"])
+def test_what_overflows_in_a_transform_only_is_computed_directly(winograd: str) -> None:
+    x, w = np.zeros((1, 13, 16, 16), np.float32), np.zeros((3, 3, 16, 16), np.float32)
+    x[0, 5, 5:7] = 3e38
+    x[0, 5, 7] = -3e38
+    x[0, 9] = 1
+    w[1, 1] = np.eye(16)
+    (actual,) = run(plain(13, 16, 16, 16), x, w, winograd=winograd)
+    np.testing.assert_allclose(actual, x, 1e-6, 1e-5)
+
+
+@pytest.mark.parametrize("winograd, most", [("off", 2e-6), ("f2", 2e-6), ("f4", 2e-5)])
+def test_errors_are_those_that_the_documentation_states(winograd: str, most: float) -> None:
+    """docs/numerics.md, "Winograd's algorithms"."""
+    rng = np.random.default_rng(1)
+    module = plain(28, 28, 128, 128)
+    x, w = (rng.standard_normal(p.shape.dimensions).astype(np.float32) for p in module.entry.parameters)
+    (actual,) = run(module, x, w, winograd=winograd)
+    (expected,) = evaluate(module, x, w)
+    assert np.abs(actual - expected).max() <= most * np.abs(expected).max()
+
+
+@pytest.mark.parametrize("dtype, tiles", [("f32", True), ("f16", True), ("bf16", True), ("f64", False), ("s32", False)])
+def test_tiles_are_of_what_is_computed_in_f32(dtype: str, tiles: bool) -> None:
+    """docs/numerics.md, "Winograd's algorithms": infinities in a tile are still those of direct sums, results are
+    rounded once."""
+    rng = np.random.default_rng(2)
+    module = plain(9, 14, 16, 20, dtype)
+    x, w = (numbers(rng, dtype, p.shape.dimensions) for p in module.entry.parameters)
+    if dtype in ("f16", "bf16"):
+        x[0, 4, 5, 3], x[0, 0, 13, 15] = np.inf, 60000  # of f16, the second overflows when it is rounded
+    direct, tiled = (xla_wasm.compile(module, xla_wasm.Options(winograd=name)) for name in ("off", "f2"))
+    assert (direct.wasm != tiled.wasm) == tiles
+    for name in ("off", "f2"):
+        differential(module, x, w, winograd=name)
+
+
+def test_only_known_algorithms_are_options() -> None:
+    with pytest.raises(xla_wasm.ArgumentError, match="unknown winograd 'f3': choose one of off, f2, f4"):
+        xla_wasm.Options(winograd="f3")
+
+
+@pytest.mark.parametrize("target", BOTH)
+@pytest.mark.parametrize("groups, features", [(8, 8), (2, 8), (1, 16)])
+def test_weights_that_are_all_one_number(groups: int, features: int, target: str) -> None:
+    """As an average is written: they are a constant, or a broadcast of one, and no kernel's expression then."""
+    rng = np.random.default_rng(3)
+    for dense in (False, True):
+        b = Builder("average")
+        x = b.parameter(0, Shape("f32", (1, 9, 10, features)))
+        dims = (3, 3, features // groups, features)
+        number = (
+            b.constant(Shape("f32", dims), [2] * int(np.prod(dims)))
+            if dense
+            else b.broadcast(b.constant(Shape("f32", ()), [2]), dims)
+        )
+        side = WindowDimension(3, padding_low=1, padding_high=1)
+        n = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
+        y = b.op(
+            "convolution",
+            b.op("negate", x),
+            number,
+            window=Window((side, side)),
+            dim_labels=n,
+            feature_group_count=groups,
+        )
+        differential(b.module(y), numbers(rng, "f32", x.shape.dimensions), targets=[target])
+
+
+@pytest.mark.parametrize("target", BOTH)
+def test_convolutions_inside_a_loop(target: str) -> None:
+    """The state goes through both kernels that pad by themselves, three times."""
+    dims = (1, 9, 10, 16)
+    state = Shape.tuple([Shape("s32"), Shape("f32", dims)])
+    side = WindowDimension(3, padding_low=1, padding_high=1)
+    n = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
+    rng = np.random.default_rng(4)
+    whole, single = np.eye(16)[None, None] * rng.integers(-1, 2, (3, 3, 1, 1)), rng.integers(-1, 2, (3, 3, 1, 16))
+
+    def field(b: Builder, s: Instruction, index: int) -> Instruction:
+        return b.op("get-tuple-element", s, index=index)
+
+    test, step = Builder("test"), Builder("step")
+    p = test.parameter(0, state)
+    condition = test.build(test.op("compare", field(test, p, 0), test.constant(Shape("s32"), [3]), direction="LT"))
+    p = step.parameter(0, state)
+    y = field(step, p, 1)
+    for weights, groups in ((whole, 1), (single, 16)):
+        kernel = step.constant(Shape("f32", weights.shape), weights.ravel().tolist())
+        y = step.op("convolution", y, kernel, window=Window((side, side)), dim_labels=n, feature_group_count=groups)
+    body = step.build(step.op("tuple", step.op("add", field(step, p, 0), step.constant(Shape("s32"), [1])), y))
+    b = Builder("loop")
+    start = b.op("tuple", b.constant(Shape("s32"), [0]), b.parameter(0, Shape("f32", dims)))
+    module = b.module(field(b, b.op("while", start, called=[body, condition]), 1))
+    differential(module, numbers(rng, "f32", dims), targets=[target])

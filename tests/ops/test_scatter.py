@@ -1,0 +1,111 @@
+"""Scatters of single elements, whose places are computed in lanes, and those beside them that are taken one by one."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from tests.support.differential import BOTH, differential, run
+from xla_wasm.builder import Builder
+from xla_wasm.hlo.attrs import ScatterDimensionNumbers
+from xla_wasm.hlo.ir import Instruction, Module
+from xla_wasm.hlo.shape import Shape
+from xla_wasm.ops.arrays import Array
+from xla_wasm.ops.sample import array, shape
+
+TYPES = ("f32", "f32", "f32", "s32", "u32", "bf16", "s8", "u16", "pred", "f64", "s64")
+INDICES = ("s32", "s32", "s32", "u32", "s8", "u8", "s16", "s64", "u64")
+REDUCERS = ("add", "set", "maximum", "subtract", "long", "turned")
+
+
+def _reducer(name: str, dtype: str) -> object:
+    """What combines an element with an update; "long" has more operations than are written out for each lane."""
+    f = Builder("combine")
+    old, new = f.parameter(0, Shape(dtype)), f.parameter(1, Shape(dtype))
+    if name == "set":
+        return f.build(new)
+    if dtype == "pred":
+        return f.build(f.op({"maximum": "or", "subtract": "xor"}.get(name, "and"), old, new))
+    if name == "long":
+        for _ in range(6):
+            old = f.op("subtract", new, old)
+        return f.build(old)
+    return f.build(f.op("subtract", new, old) if name == "turned" else f.op(name, old, new))
+
+
+def _literal(rng: np.random.Generator, dtype: str, dims: tuple[int, ...]) -> Array:
+    made = rng.integers(0 if dtype[0] in "up" else -2, 3, dims)
+    return made % 2 == 0 if dtype == "pred" else array(dtype, made)
+
+
+def random_scatter(seed: int) -> tuple[Module, list[Array]]:
+    """A scatter along one to three dimensions of which each update sets one element, and its arguments."""
+    rng = np.random.default_rng(seed)
+    dtype, index_type = str(rng.choice(TYPES)), str(rng.choice(INDICES))
+    dims = tuple(int(rng.integers(1, 8)) for _ in range(rng.integers(1, 4)))
+    mapped = tuple(int(d) for d in rng.permutation(len(dims)))
+    windows = tuple(d for d in range(len(dims)) if rng.random() < 0.25)
+    inserted = tuple(d for d in range(len(dims)) if d not in windows)
+    batch = (*(int(rng.integers(1, 4)) for _ in range(rng.integers(0, 2))), int(rng.choice([1, 5, 8, 9, 16, 31, 100])))
+    vector = int(rng.integers(0, len(batch) + 1))
+    spread = int(rng.choice([0, 0, 2, 100]))
+    places = np.stack([rng.integers(-spread, dims[d] + spread, batch) for d in mapped], vector)
+    info = np.iinfo(array(index_type, 0).dtype)
+    places = np.clip(places, info.min, info.max).astype(info.dtype)
+    if rng.random() < 0.2:
+        places[rng.random(places.shape) < 0.1] = rng.choice(np.array([info.min, info.max], info.dtype))
+    update_dims = (*batch, *(1 for _ in windows))
+    numbers = ScatterDimensionNumbers(tuple(range(len(batch), len(update_dims))), inserted, mapped, vector)
+    arguments = [_literal(rng, dtype, dims), places, _literal(rng, dtype, update_dims)]
+    b = Builder("scatter")
+    types = (dtype, index_type, dtype)
+    x, i, u = (b.parameter(n, shape(f"{types[n]}[{','.join(map(str, a.shape))}]")) for n, a in enumerate(arguments))
+    i, u = _seen(rng, b, i, index_type), _seen(rng, b, u, dtype)
+    if dtype == index_type and rng.random() < 0.3 and update_dims == batch and len(dims) == 1:
+        u = b.op("add", u, b.op("reshape", i, shape=u.shape))  # the same values in lanes and one by one
+    reducer = _reducer(str(rng.choice(REDUCERS)), dtype)
+    return b.module(b.op("scatter", x, i, u, called=[reducer], scatter_dimension_numbers=numbers)), arguments
+
+
+def _seen(rng: np.random.Generator, b: Builder, x: Instruction, dtype: str) -> Instruction:
+    """A value as it is, or computed on the way."""
+    way = rng.integers(0, 4)
+    if way == 1 and dtype != "pred":
+        return b.op("add", x, x)
+    if way == 2:
+        return b.op("reverse", x, dimensions=(0,))
+    return x
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_scatters(seed: int) -> None:
+    module, arguments = random_scatter(seed)
+    differential(module, *arguments, targets=[BOTH[seed % 2]])
+
+
+def test_additions_keep_their_order() -> None:
+    """Sums of floats that depend on the order of their terms."""
+    jax = pytest.importorskip("jax")
+    from xla_wasm.jax import lower
+
+    rng = np.random.default_rng(1)
+    x = (rng.standard_normal(4099) * 10.0 ** rng.integers(-6, 7, 4099)).astype(np.float32)
+    i = rng.integers(-9, 9, 4099).astype(np.int32)
+    expected = np.zeros(7, np.float32)
+    for place, value in zip(i, x):
+        if -7 <= place < 7:
+            expected[place] += value
+    module = lower(lambda x, i: jax.numpy.zeros(7, np.float32).at[i].add(x), x, i)
+    differential(module, x, i, targets=BOTH, expected=[expected])
+
+
+def test_other_elements_keep_their_bits() -> None:
+    """What no update reaches is not touched, a signalling NaN included, nor is it by an update that is dropped."""
+    b = Builder("drop")
+    x, i, u = b.parameter(0, shape("f32[4]")), b.parameter(1, shape("s32[16]")), b.parameter(2, shape("f32[16]"))
+    numbers = ScatterDimensionNumbers((), (0,), (0,), 1)
+    module = b.module(b.op("scatter", x, i, u, called=[_reducer("add", "f32")], scatter_dimension_numbers=numbers))
+    bits = np.array([0x7F800001, 0xFFFFFFFF, 0x80000000, 0x3F800000], np.uint32)
+    places = np.array([4, -1, 2**31 - 1, -(2**31)] * 4, np.int32)
+    (actual,) = run(module, bits.view(np.float32), places, np.ones(16, np.float32))
+    np.testing.assert_array_equal(actual.view(np.uint32), bits)

@@ -1,0 +1,1 @@
+"""The project: packages, imports, options, and which tests run."""

@@ -1,0 +1,1 @@
+"""The demo pages and the playground as people use them."""

@@ -1,0 +1,45 @@
+"""What each page fetches until it is at rest stays within the budget that docs/contributing.md states: requests and
+bytes, and no time."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from playwright.sync_api import Response
+
+from tests.pages.test_accessibility import PAGES
+from tests.support.browsing import WAIT
+from tests.support.document_blocks import ROOT
+
+ROW = re.compile(r"^\| `/demo/([a-z/]*)` \| (\d+) \| ([\d,]+) KB \|$", re.MULTILINE)
+BUDGETS = {
+    name: (int(requests), 1000 * int(size.replace(",", "")))
+    for name, requests, size in ROW.findall((ROOT / "docs" / "contributing.md").read_text(encoding="utf-8"))
+}
+"""Page -> the most requests, and the most bytes of their bodies, uncompressed."""
+READY = {"playground/": "body[data-state=compiled][data-run=done]", "performance/": "main"}
+"""What says that a page can be used, where it is not the usual."""
+WEIGHTS = re.compile(r"\.weights$|/pyodide/")
+"""The models' weights and Pyodide's interpreter have sizes of their own, and come while the page can be seen
+already."""
+
+
+def test_every_page_has_a_budget() -> None:
+    assert set(BUDGETS) == set(PAGES)
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_pages_stay_within_their_budgets(open_page: Any, name: str) -> None:
+    fetched: list[Response] = []
+    page = open_page("/demo/no-such-page", ready=False)
+    page.on("response", lambda response: fetched.append(response))
+    page.goto(re.sub(r"/demo/.*", f"/demo/{name}", page.url))
+    page.wait_for_selector(READY.get(name, "body[data-ready=true]"), timeout=WAIT)
+    page.wait_for_load_state("networkidle")  # it may go on for what it will need next
+    sizes = {r.url: int(r.headers.get("content-length", 0)) for r in fetched if not WEIGHTS.search(r.url)}
+    requests, size = BUDGETS[name]
+    shown = f"{len(sizes)} requests, {sum(sizes.values()) / 1000:.0f} KB: " + ", ".join(sizes)
+    assert len(sizes) <= requests and sum(sizes.values()) <= size, shown
+    assert 2 * sum(sizes.values()) > size, f"the budget is twice what is fetched: {shown}"

@@ -1,0 +1,89 @@
+"""What every run of the tests tries of `hunt.py`, the same programs each time; and that a hunt finds a fault and makes
+it small."""
+
+from __future__ import annotations
+
+from argparse import Namespace
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import xla_wasm
+from tests.programs import hunt
+from tests.programs.hunt_reduce import Choices
+from tests.support import seeds
+from xla_wasm.hlo.ir import Module
+
+BLOCKS = 10
+"""Tests of so many programs each, so that they run side by side."""
+
+
+@pytest.fixture(scope="module")
+def xla() -> Iterator[None]:
+    """XLA:CPU as a second judge, ended afterwards."""
+    yield
+    hunt.XLA.close()
+
+
+def _judged(kind: str, seed: int, memory: bool = False, xla: bool = False) -> str:
+    try:
+        case = hunt.draw_case(kind, Choices(f"{kind} {seed}"))
+    except Exception:
+        assert kind == "jax", f"seed {seed}: nothing drawn"  # JAX refuses some functions
+        return ""
+    failure = hunt.judge(case, memory, xla)
+    return f"python -m tests.programs.hunt {kind} --seed {seed} --count 1: {failure}" if failure else ""
+
+
+@pytest.mark.parametrize("block", range(seeds.count(50, 300) // BLOCKS))
+def test_values_read_through_several_index_maps(block: int) -> None:
+    found = [_judged("family", seed, memory=True) for seed in range(block * BLOCKS, (block + 1) * BLOCKS)]
+    assert not any(found), "\n".join(filter(None, found))
+
+
+@pytest.mark.usefixtures("xla")
+@pytest.mark.parametrize("block", range(seeds.count(50, 300) // BLOCKS))
+def test_programs_of_all_operations(block: int) -> None:
+    found = [_judged("writer", seed, xla=True) for seed in range(block * BLOCKS, (block + 1) * BLOCKS)]
+    assert not any(found), "\n".join(filter(None, found))
+
+
+@pytest.mark.usefixtures("xla")
+@pytest.mark.parametrize("block", range(seeds.count(50, 300) // BLOCKS))
+def test_functions_of_jax(block: int) -> None:
+    found = [_judged("jax", seed, xla=True) for seed in range(block * BLOCKS, (block + 1) * BLOCKS)]
+    assert not any(found), "\n".join(filter(None, found))
+
+
+@pytest.mark.parametrize("seed", [19793])
+def test_rounding_decides_where_a_loop_forgets_its_start(seed: int) -> None:
+    """x + sin(x) leads to pi, where its derivative is what rounding has left of 1 + cos(x): no change of x shows
+    that."""
+    assert not _judged("jax", seed)
+
+
+def test_a_fault_is_found_and_made_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With transposes that are not compiled as such, a hunt comes down to a single one."""
+    original = xla_wasm.compile
+
+    def damaged(module: Module, options: xla_wasm.Options | None = None) -> xla_wasm.Artifact:
+        copy = Module.from_text(module.to_text())
+        for x in copy.instructions():
+            if x.opcode == "transpose" and x.shape.dimensions == x.operands[0].shape.dimensions:
+                x.attrs["dimensions"] = tuple(range(x.shape.rank))
+        return original(copy, options)
+
+    monkeypatch.setattr(xla_wasm, "compile", damaged)
+    searched = hunt.Hunt(
+        Namespace(kind="family", target="", memory=0, xla=0, out=str(tmp_path), reduce=1, seconds_to_reduce=20)
+    )
+    for seed in range(1000):
+        searched.one(seed)
+        if searched.found:
+            break
+    assert list(searched.found) == [("wrong value", "")]
+    (path,) = tmp_path.glob("family-*-wrong-value.hlo")
+    module = Module.from_text(path.read_text())
+    opcodes = [x.opcode for x in module.entry.instructions]
+    assert "transpose" in opcodes and len(opcodes) <= 4, path.read_text()

@@ -1,0 +1,291 @@
+"""Programs with symbolic sizes: those that jax.export writes, given sizes, have the values of the same functions
+lowered for these."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import export, lax, nn
+
+import xla_wasm
+import xla_wasm.jax
+from tests.support.closeness import allclose, assert_all, within_ulp
+from tests.support.wasi_commands import command, run
+from xla_wasm import HloModule, evaluate
+from xla_wasm.errors import ArgumentError, ParseError, UnsupportedError
+from xla_wasm.hlo.verify import verify
+from xla_wasm.stablehlo.symbols import bounds
+from xla_wasm.stablehlo.symbols import evaluate as size_of
+
+
+def running(x: Any) -> Any:
+    return lax.scan(lambda c, row: (c + row, c * row), jnp.zeros(x.shape[1:]), x)
+
+
+PROGRAMS: dict[str, tuple[Any, list[str]]] = {
+    "reshape": (lambda x: x.reshape(-1), ["b,3"]),
+    "flat2": (lambda x: x.reshape(x.shape[0] * 3), ["b,3"]),
+    "sum": (lambda x: jnp.sum(x, 0), ["b,3"]),
+    "mean": (lambda x: jnp.mean(x, 0), ["b,3"]),
+    "outer": (lambda x: x @ x.T, ["b,3"]),
+    "softmax": (lambda x: nn.softmax(x @ jnp.ones((3, 4)) + jnp.ones(4)), ["b,3"]),
+    "concat": (lambda x: jnp.concatenate([x, x, jnp.zeros((2, 3))]), ["b,3"]),
+    "pad": (lambda x: jnp.pad(x, ((1, 2), (0, 0))), ["b,3"]),
+    "slice": (lambda x: x[1:], ["b,3"]),
+    "rev": (lambda x: x[::-1], ["b,3"]),
+    "iota": (lambda x: x + jnp.arange(x.shape[0])[:, None], ["b,3"]),
+    "sort": (lambda x: jnp.sort(x, 0), ["b,3"]),
+    "argsort": (lambda x: jnp.argsort(x[:, 0]), ["b,3"]),
+    "argmax": (lambda x: jnp.argmax(x, 0), ["b,3"]),
+    "cumsum": (lambda x: jnp.cumsum(x, 0), ["b,3"]),
+    "gather": (lambda x: x[jnp.array([0, 1])], ["b,3"]),
+    "take": (lambda x, i: jnp.take(x, i, axis=0), ["b,3", "n:i"]),
+    "scatter": (lambda x: x.at[0].add(1.0), ["b,3"]),
+    "scatter2": (lambda x, i: x.at[i].add(1.0), ["b,3", "n:i"]),
+    "scan": (running, ["b,3"]),
+    "while": (lambda x: lax.fori_loop(0, x.shape[0], lambda i, a: a + x[i], jnp.zeros(3)), ["b,3"]),
+    "cond": (lambda x: lax.cond(x[0, 0] > 0, lambda x: x + 1, lambda x: x * 2, x), ["b,3"]),
+    "conv": (
+        lambda x: lax.conv_general_dilated(
+            x, jnp.ones((3, 3, 1, 2)), (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        ),
+        ["b,h,5,1"],
+    ),
+    "convs": (
+        lambda x: lax.conv_general_dilated(
+            x, jnp.ones((3, 3, 1, 2)), (2, 2), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC")
+        ),
+        ["b,h,5,1"],
+    ),
+    "pool": (lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (1, 2, 2, 1), (1, 2, 2, 1), "VALID"), ["b,h,4,1"]),
+    "avg": (lambda x: nn.avg_pool(x, (2, 2)) if hasattr(nn, "avg_pool") else x, ["b,h,4,1"]),
+    "broadcast": (lambda x: jnp.broadcast_to(x[:, None], (x.shape[0], 2, 3)), ["b,3"]),
+    "tile": (lambda x: jnp.tile(x, (2, 1)), ["b,3"]),
+    "attn": (lambda x: nn.softmax(jnp.where(jnp.tril(jnp.ones((x.shape[0],) * 2)) > 0, x @ x.T, -1e9)) @ x, ["b,3"]),
+    "einsum": (lambda x: jnp.einsum("bij,bkj->bik", x, x), ["b,n,3"]),
+    "grad": (lambda x: jax.grad(lambda y: jnp.sum(jnp.tanh(y @ jnp.ones((3, 3))) ** 2))(x), ["b,3"]),
+    "norm": (lambda x: (x - x.mean(0)) / jnp.sqrt(x.var(0) + 1e-5), ["b,3"]),
+    "rng": (lambda x: jax.random.normal(jax.random.key(0), x.shape) + x, ["b,3"]),
+    "bern": (lambda x: jax.random.uniform(jax.random.key(1, impl="rbg"), x.shape) + x, ["b,3"]),
+    "split": (lambda x: jnp.split(x.reshape(2, -1), 2), ["2*b,3"]),
+    "two": (lambda x, y: (x @ y, x.sum(), y.T), ["b,n", "n,b+1"]),
+    "dus": (lambda x: lax.dynamic_update_slice(x, jnp.ones((1, 3)), (1, 0)), ["b,3"]),
+    "topk": (lambda x: lax.top_k(x, 2), ["b,3"]),
+    "approx": (lambda x: lax.approx_max_k(x, 2), ["b,3"]),
+    "mod": (lambda x: x.reshape(x.shape[0] // 2, 2, 3), ["2*b,3"]),
+    "nested": (lambda x: jax.jit(lambda y: jax.jit(lambda z: z * z.shape[0])(y) + 1)(x), ["b,3"]),
+    "vmap": (lambda x: jax.vmap(lambda r: r / jnp.linalg.norm(r))(x), ["b,3"]),
+    "onehot": (lambda i: nn.one_hot(i, 5), ["n:i"]),
+    "erfinv": (lambda x: lax.erf_inv(x / 10), ["b,3"]),
+    "lgamma": (lambda x: lax.lgamma(x + 3), ["b,3"]),
+    "chol": (lambda x: jnp.linalg.cholesky(x @ x.transpose(0, 2, 1) + 3 * jnp.eye(3)), ["b,3,3"]),
+    "qr": (lambda x: jnp.linalg.qr(x)[1], ["b,3,3"]),
+    "solve": (lambda x: jnp.linalg.solve(x + 5 * jnp.eye(3), x), ["b,3,3"]),
+    "fft": (lambda x: jnp.fft.rfft(x), ["b,8"]),
+    "cumlog": (lambda x: lax.cummax(x, 0), ["b,3"]),
+    "resize": (lambda x: jax.image.resize(x, (x.shape[0], 8, 8, 1), "bilinear"), ["b,4,4,1"]),
+    "sqz": (lambda x: jnp.stack([x, x], 1).reshape(x.shape[0], -1), ["b,3"]),
+    "size": (lambda x: jnp.array(x.shape[0] * 2 + 1), ["b,3"]),
+}
+"""A function, and for each argument its sizes; ":i" for one of integers."""
+
+DIMS = {"b": 4, "n": 3, "h": 6}
+
+
+def arguments(specs: list[str]) -> tuple[list[Any], list[Any], dict[str, int]]:
+    """Types with symbols, arrays, and the symbols that are used."""
+    scope, rng = export.SymbolicScope(), np.random.default_rng(0)
+    types, arrays = [], []
+    for spec in specs:
+        sizes, _, integer = spec.partition(":")
+        dtype = np.int32 if integer else np.float32
+        shape = tuple(size_of(text, DIMS) for text in sizes.split(","))
+        types.append(jax.ShapeDtypeStruct(export.symbolic_shape(sizes, scope=scope), dtype))
+        arrays.append(rng.integers(0, 3, shape).astype(dtype) if integer else rng.standard_normal(shape).astype(dtype))
+    return (
+        types,
+        arrays,
+        {name: size for name, size in DIMS.items() if any(name in spec.partition(":")[0] for spec in specs)},
+    )
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_given_sizes(name: str) -> None:
+    fn, specs = PROGRAMS[name]
+    types, arrays, dims = arguments(specs)
+    data = export.export(jax.jit(fn), platforms=["cpu"])(*types).serialize()
+    module = HloModule.from_exported(data, dims)
+    verify(module)
+    lowered = xla_wasm.jax.lower(fn, *arrays)
+    assert_all(evaluate(module, *arrays), evaluate(lowered, *arrays), within_ulp(2))
+
+
+def symbolic(fn: Any, *specs: str, constraints: tuple[str, ...] = ()) -> bytes:
+    scope = export.SymbolicScope(constraints)
+    types = [jax.ShapeDtypeStruct(export.symbolic_shape(spec, scope=scope), np.float32) for spec in specs]
+    return export.export(jax.jit(fn), platforms=["cpu"])(*types).serialize()
+
+
+def test_what_is_missing_is_named() -> None:
+    data = symbolic(lambda x, y: x @ y, "b,n", "n,2*m")
+    with pytest.raises(
+        ArgumentError, match=r"give b, m, n, as in from_exported\(data, dims=\{'b': 8, 'm': 8, 'n': 8\}\)"
+    ):
+        HloModule.from_exported(data)
+    with pytest.raises(ArgumentError, match="give m"):
+        HloModule.from_exported(data, {"b": 1, "n": 2})
+    with pytest.raises(ArgumentError, match="no symbolic size 'k'"):
+        HloModule.from_exported(data, {"b": 1, "n": 2, "m": 3, "k": 4})
+    with pytest.raises(ArgumentError, match=r"dims\['b'\] must be a size"):
+        HloModule.from_exported(data, {"b": -1, "n": 2, "m": 3})
+    with pytest.raises(ArgumentError, match=r"dims\['m'\] is 1099511627776: sizes are below 2\^31"):
+        HloModule.from_exported(data, {"b": 1, "n": 2, "m": 2**40})
+    for wrong_size in (np.True_, np.float32(2), None, "2"):
+        with pytest.raises(ArgumentError, match=r"dims\['b'\] must be a size"):
+            HloModule.from_exported(data, {"b": wrong_size, "n": 2, "m": 3})
+    for wrong in (5, [("b", 1)]):
+        with pytest.raises(ArgumentError, match="dims must be sizes by name"):
+            HloModule.from_exported(data, wrong)
+    for sizes in ({"b": 1, "n": 2, "m": 3}, {"b": np.int64(1), "n": np.uint8(2), "m": 3}):
+        assert HloModule.from_exported(data, sizes).entry.root.shape.dimensions == (1, 6)
+
+
+def test_a_condition_that_does_not_hold() -> None:
+    data = symbolic(lambda x: x[3:], "b", constraints=("b >= 4",))
+    assert HloModule.from_exported(data, {"b": 5}).entry.root.shape.dimensions == (2,)
+    with pytest.raises(ArgumentError, match="b"):
+        HloModule.from_exported(data, {"b": 3})
+
+
+def test_sizes_are_expressions() -> None:
+    dims = {"a": 7, "b": 3}
+    for text, size in {
+        "12": 12,
+        "a": 7,
+        "2*a + b": 17,
+        "a*b - 1": 20,
+        "b^2": 9,
+        "floordiv(a, 2)": 3,
+        "mod(a, 4)": 3,
+        "max(a, 10)": 10,
+        "min(a, b)": 3,
+        "-a + 8": 1,
+        "floordiv(-1*b + 10, 2) + 1": 4,
+    }.items():
+        assert size_of(text, dims) == size
+    for text in (
+        "",
+        "a b",
+        "c",
+        "__import__('os')",
+        "a.real",
+        "9**99**99",
+        "(" * 200,
+        "1.5",
+        "f(1)",
+        "[1]",
+        "lambda: 1",
+    ):
+        with pytest.raises((ParseError, ArgumentError)):
+            size_of(text, dims)
+    with pytest.raises(ArgumentError, match="divides by zero"):
+        size_of("mod(a, b - 3)", dims)
+
+
+REFUSED = {
+    "slice": "the sizes of its slices",
+    "argsort": "the sizes of its slices",
+    "solve": "the sizes of its slices",
+    "cumsum": "the sizes of its window",
+    "cumlog": "the sizes of its window",
+    "convs": "the widths of its padding",
+    "bern": "how many random bits",
+}
+"""Programs whose sizes have to be known: they are refused by the operation that needs them."""
+EVALUATED = ("chol", "qr")
+"""Programs that the compiler refuses: LAPACK's functions take no dynamic dimensions."""
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_ranges_of_sizes(name: str) -> None:
+    """One module for all sizes."""
+    fn, specs = PROGRAMS[name]
+    types, _, dims = arguments(specs)
+    data = export.export(jax.jit(fn), platforms=["cpu"])(*types).serialize()
+    ranges = dict.fromkeys(dims, range(2, 8))
+    if name in REFUSED:
+        with pytest.raises(UnsupportedError, match=REFUSED[name]):
+            HloModule.from_exported(data, ranges)
+        return
+    module = HloModule.from_exported(data, ranges)
+    verify(module)
+    executable = None if name in EVALUATED else xla_wasm.load(xla_wasm.compile(module))
+    for b, n in ((2, 4), (7, 7)):
+        arrays = [_array(spec, {"b": b, "n": n, "h": 9 - b}) for spec in specs]
+        expected = evaluate(xla_wasm.jax.lower(fn, *arrays), *arrays)
+        assert_all(evaluate(module, *arrays), expected, within_ulp(2))
+        assert_all(executable.run(*arrays) if executable else expected, expected, allclose(0.0001, 1e-05))
+
+
+def _array(spec: str, dims: dict[str, int]) -> Any:
+    sizes, _, integer = spec.partition(":")
+    shape, rng = tuple(size_of(text, dims) for text in sizes.split(",")), np.random.default_rng(1)
+    return rng.integers(0, 2, shape).astype(np.int32) if integer else rng.standard_normal(shape).astype(np.float32)
+
+
+def test_ranges_that_cannot_be() -> None:
+    data = symbolic(lambda x: x + 1, "b,mod(b, 3)")
+    for wrong in (range(3, 3), range(0, 8, 2), range(-1, 3), "8", True, 2.0):
+        with pytest.raises(ArgumentError, match=r"dims\['b'\] must be a size, or a range of sizes"):
+            HloModule.from_exported(data, {"b": wrong})
+    with pytest.raises(UnsupportedError, match=r"'mod\(b, 3\)' cannot be bounded"):
+        HloModule.from_exported(data, {"b": range(1, 9)})
+
+
+def test_bounds_of_expressions() -> None:
+    ranges = {"a": range(2, 6), "b": range(1, 4), "c": range(7, 8)}
+    for text in (
+        "3",
+        "c",
+        "a",
+        "2*a + b",
+        "a*b - b",
+        "-1*a + 10",
+        "a^2 + 1",
+        "floordiv(a*b, 2)",
+        "max(a, b)",
+        "a*c - 2*b",
+        "mod(c, 4)",
+    ):
+        values = [size_of(text, {"a": a, "b": b, "c": 7}) for a in ranges["a"] for b in ranges["b"]]
+        assert bounds(text, ranges) == (min(values), max(values)), text
+    for text in ("mod(a, 2)", "6*a - a^2", "-2*floordiv(a, 2) + a", "max(a, -1*a + 9)"):
+        with pytest.raises(UnsupportedError, match="cannot be bounded"):
+            bounds(text, ranges)
+
+
+def test_sizes_that_do_not_fit_together(tmp_path: Path) -> None:
+    """Of one symbol in two arguments. Every host says so, with JAX's message, and can run again."""
+    data = symbolic(lambda x, y: x * y[:, None], "b,3", "b,")
+    module = HloModule.from_exported(data, {"b": range(1, 9)})
+    good, bad = np.ones(4, np.float32), np.ones(5, np.float32)
+    x, message = (
+        np.ones((4, 3), np.float32),
+        r"dimension size args\[1\].shape\[0\] \(= 5\) and the specification 'b' \(= 4\)",
+    )
+    exe = xla_wasm.load(xla_wasm.compile(module))
+    for _ in range(2):
+        with pytest.raises(ArgumentError, match=message):
+            exe.run(x, bad)
+        np.testing.assert_array_equal(exe.run(x, good)[0], x)
+    with pytest.raises(ArgumentError, match=message):
+        evaluate(module, x, bad)
+    done = run(command(module), tmp_path, "x.npy", "y.npy", files={"x.npy": x, "y.npy": bad})
+    assert done.code == 1 and "the inputs do not fit together" in done.err
+    done = run(command(module), tmp_path, "x.npy", "y.npy", "-o", "z.npy", files={"x.npy": x, "y.npy": good})
+    np.testing.assert_array_equal(done.array("z.npy"), x)

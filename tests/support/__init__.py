@@ -1,0 +1,1 @@
+"""What tests share: programs, values and artifacts, comparisons, and what starts other engines."""
