@@ -22,6 +22,7 @@ import wasmtime
 
 import xla_wasm
 from tests.support import replica_programs, seeds
+from tests.support.closeness import allclose, assert_all, same_bits
 from tests.support.collective_programs import Grid, every_collective
 from tests.support.forks_and_joins import CALLS, COUNTS, FORKS, LOST
 from tests.support.random_family import draw_family
@@ -33,7 +34,7 @@ from xla_wasm import ArgumentError, HloModule, LimitError, Options, RunError, ev
 from xla_wasm.artifact import Artifact
 from xla_wasm.assemble.threads import ASLEEP, TICKET
 from xla_wasm.compiler import trace
-from xla_wasm.host import executor
+from xla_wasm.host import thread_pool
 from xla_wasm.host.executor import Executable
 from xla_wasm.host.thread_pool import SharedMemory, ThreadPool, cpus
 from xla_wasm.jax import lower
@@ -221,10 +222,8 @@ def test_sums_of_all_elements(name: str) -> None:
     )
     first = xla_wasm.load(artifact, threads=1).run(*arguments)
     for threads in (2, 3):
-        for actual, wanted in zip(xla_wasm.load(artifact, threads=threads).run(*arguments), first, strict=True):
-            assert actual.tobytes() == wanted.tobytes()
-    for actual, wanted in zip(first, evaluate(module, *arguments), strict=True):
-        np.testing.assert_allclose(actual, wanted, rtol=2e-5, atol=2e-5)
+        assert_all(xla_wasm.load(artifact, threads=threads).run(*arguments), first, same_bits)
+    assert_all(first, evaluate(module, *arguments), allclose(2e-05, 2e-05))
 
 
 @pytest.mark.parametrize(
@@ -347,7 +346,7 @@ def test_devices(threads: int) -> None:
 
 
 def test_devices_divide_the_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "cpus", lambda: 6)
+    monkeypatch.setattr(thread_pool, "cpus", lambda: 6)
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
     module = HloModule.from_text(REDUCED)
     exe = xla_wasm.load(xla_wasm.compile(module, Options(threads=True)))

@@ -210,7 +210,7 @@ export async function killedInAWorker({ load }, base, { devices }) {
     if (!same((await run(exe, 2)).flat().at(-1), expected)) wrong.push('another result before');
     await new Promise((resolve) => setTimeout(resolve, 200)); // for the watcher to begin
     killers.postMessage(100 + 7 * i);
-    await run(exe, 60).catch((error) => (said = `${error.name}: ${error.message}`));
+    await run(exe, 30).catch((error) => (said = `${error.name}: ${error.message}`));
   }
   if (!devices) {
     exe.dispose();

@@ -126,7 +126,7 @@ def _least(exe: Executable) -> int:
 
 
 def _as_fed(exe: Executable, host: MadeUpHost, came: list[Array]) -> dict[str, Any]:
-    """What the evaluation was fed, for a run; what that hands to its host is appended to `came`."""
+    """Returns what the evaluation was fed, for a run; what that hands to its host is appended to `came`."""
 
     def take(value: Array | tuple[Array, ...]) -> None:
         came.extend(value if isinstance(value, tuple) else (value,))

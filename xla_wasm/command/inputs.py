@@ -56,7 +56,7 @@ def arguments(leaves: Iterable[Leaf], given: Sequence[str], fill: bool, seed: in
 
 
 def _inputs(leaves: Sequence[Leaf], text: str, found: Mapping[str, Array]) -> dict[str, Array]:
-    """What one `--input` gives, by name, beside what was `found` before."""
+    """Returns the arrays that one `--input` gives, by name, beside what was `found` before."""
     by_name = {leaf.name: leaf for leaf in leaves}
     name, path = named_file(text, by_name, by_name, "--input", "input")
     file = opened(path)
@@ -124,7 +124,8 @@ def held_values(
 
 
 def initial_states(module: Module, state: Iterable[str], settings: Iterable[str]) -> dict[str, Array]:
-    """What states begin with, by name, from the files of `--initial`; `state` has those of `--state`."""
+    """Returns the arrays that states begin with, by name, from the files of `--initial`; `state` has those of
+    `--state`."""
     inputs, results = parameter_leaves(module), result_leaves(module)
     numbers = {i: None for p, r in state_pairs(state) for i, _ in leaf_pairs(inputs, results, p, r)}
     return held_values({inputs[i][0]: inputs[i][1] for i in numbers}, settings, "--initial", "state")

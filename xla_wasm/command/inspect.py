@@ -118,7 +118,7 @@ def inspect(
 
 
 def _module(module: Module) -> dict[str, Any]:
-    """What a module holds, and what of it cannot be compiled."""
+    """Returns the facts of a module, and what of it cannot be compiled."""
     from ..compiler import unsupported
 
     counts = Counter(instruction.opcode for instruction in module.instructions())
@@ -150,7 +150,7 @@ def _print_module(console: Console, module: dict[str, Any]) -> None:
 
 
 def _imports(wasm: bytes) -> list[str]:
-    """What the module imports, according to wasmtime, which also validates it."""
+    """Returns the names of what the module imports, according to wasmtime, which also validates it."""
     import wasmtime
 
     try:

@@ -33,8 +33,8 @@ def no_such_file(path: Path) -> str:
 
 
 def read(path: Path, dims: Iterable[str] = ()) -> Module | Artifact:
-    """What the file holds, told by its content: a module in any format, or a compiled artifact with the weights beside
-    it.
+    """Reads a file, whose kind its content tells: a module in any format, or a compiled artifact with the weights
+    beside it.
 
     `dims` are the sizes of symbolic dimensions, as on the command line: "b=8", "b=1..128"."""
     sizes: dict[str, int | range] = {}
@@ -62,7 +62,7 @@ def read(path: Path, dims: Iterable[str] = ()) -> Module | Artifact:
 
 
 def shown(path: Path) -> str:
-    """How messages name a file."""
+    """Returns the name that messages have for a file."""
     return "standard input" if str(path) == STDIN else str(path)
 
 

@@ -147,14 +147,14 @@ def _engine(
     return engine, Clock(engine) if epochs else None
 
 
-_forked = False
-"""True in a process that was forked: the threads that compile in parallel stayed in the parent."""
+parallel = True
+"""Whether several threads compile a module. In a process that was forked they do not: they stayed in the parent."""
 
 
 def engine_for(limits: Limits, threads: bool) -> tuple[wasmtime.Engine, Clock | None]:
     """An engine for each way to count, since counting costs 6 to 11 % and nobody should pay who did not ask; `threads`:
     one that lets instances share memory."""
-    return _engine(limits.fuel is not None, limits.timeout is not None, limits.untrusted, not _forked, threads)
+    return _engine(limits.fuel is not None, limits.timeout is not None, limits.untrusted, parallel, threads)
 
 
 class _ModuleCache:
@@ -195,8 +195,8 @@ def first_lines(error: BaseException) -> str:
 
 
 def _after_fork() -> None:
-    global _forked
-    _forked = True
+    global parallel
+    parallel = False
     modules.after_fork()
     for clock in list(_clocks):
         clock.after_fork()

@@ -11,17 +11,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Unpack
 
 import js
 from pyodide.ffi import JsException, can_run_sync, run_sync
 
 from ..artifact import Artifact
 from ..errors import COMPILE_ANEW, ArgumentError, ArtifactError, LimitError, RunError, UnsupportedError
+from ..hostio import HostIO, HostKeywords, Sink, Source
 from ..target import EXPORTS, MEMORY, SIMD128
 from .base import CHECK_IT, FILE, BaseExecutable, BaseInstance, WeightsAndStates
 from .calls import HostFunction
-from .feeds import Feeds, Sink, Source
+from .feeds import Feeds
 from .grid import check_alone
 from .loopback import BasePort, Loopback
 from .manifest import Exchange, Leaf, Manifest
@@ -116,7 +117,7 @@ class Executable(BaseExecutable):
         and lists are converted when nothing is lost.
         """
         check_alone(self.manifest)
-        serve = self._server(self._transfers.begin(infeed, outfeed, send, recv))
+        serve = self._server(self._transfers.begin(HostIO(infeed, outfeed, send, recv)))
         instance = self._begin(arrays, named)
         with _Guard(self):
             instance.run(serve)
@@ -144,10 +145,10 @@ class Executable(BaseExecutable):
 
     run_global = profile_replicated = run_replicated
 
-    def profile(self, *arrays: Any, **feeds: Any) -> list[tuple[str, float]]:
+    def profile(self, *arrays: Any, **host: Unpack[HostKeywords]) -> list[tuple[str, float]]:
         """Runs the module as `run` does, step by step: (instruction, seconds) of every step that ran, loops summed."""
         check_alone(self.manifest)
-        serve = self._server(self._transfers.begin(**feeds))
+        serve = self._server(self._transfers.begin(HostIO(**host)))
         instance = self._begin(arrays)
         with _Guard(self):
             return instance.profile(serve)

@@ -14,8 +14,10 @@ from contextlib import suppress
 import wasmtime
 from wasmtime import _ffi as ffi
 
+from ..errors import ArgumentError
 from ..target import ALONE, FAILED, MOST_PAGES, MOST_THREADS, PAGE, STOPPED
 from .engine import first_lines
+from .manifest import Manifest
 
 _FOR_EVER = 1 << 62
 """Epochs and fuel of threads that only help: the limits are those of the thread that runs the program."""
@@ -26,6 +28,28 @@ _END = 5.0
 def cpus() -> int:
     """Returns the number of threads that can run at once in this process."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def threads_of_run(manifest: Manifest, threads: int | None, fuel: bool, untrusted: bool) -> int:
+    """Returns the number of threads of a run. Raises ArgumentError if the module or the other options do not allow so
+    many."""
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise ArgumentError(f"threads must be an integer above zero, got {threads!r}")
+    if manifest.threads is None:
+        if threads is not None and threads > 1:
+            raise ArgumentError(
+                f"'{manifest.name}' is compiled for one thread: compile it with Options(threads=True), or --threads"
+            )
+        return 1
+    if fuel or untrusted:
+        if threads is not None and threads > 1:
+            what = "what nobody trusts" if untrusted else "fuel, which counts exactly,"
+            raise ArgumentError(f"{what} runs on one thread: leave out threads={threads}")
+        return 1
+    most = most_threads(manifest.memory_bytes, manifest.threads.bytes)
+    if threads is not None and threads > most:
+        raise ArgumentError(f"'{manifest.name}' has room for at most {most} threads, not {threads}")
+    return min(threads or cpus(), most)
 
 
 class SharedMemory(wasmtime.SharedMemory):

@@ -70,7 +70,8 @@ class Kind:
         return self.absent if empty else REQUIRED
 
     def check(self, value: Any) -> bool:
-        """Whether an attribute may have the value. None, where it is one, is for the shape inference to judge."""
+        """Returns True if an attribute may have the value. None, where it is one, is for the shape inference to
+        judge."""
         return isinstance(value, self.type) or (value is None and self.nullable)
 
 

@@ -60,7 +60,7 @@ class _ComparisonType(Kind):
         return f"{name}={value}" if value and value != self._plain(instruction) else ""
 
     def _plain(self, instruction: Instruction) -> str:
-        """What goes without saying."""
+        """Returns the part of the text that goes without saying."""
         return default_comparison(instruction.operands[0].shape.element_type) if instruction.operands else ""
 
 
@@ -114,8 +114,7 @@ WORDS: dict[str, Word] = {
     "custom_call_schedule": Word("SCHEDULE_NONE SCHEDULE_LATEST SCHEDULE_EARLIEST"),
     "custom_call_api_version": Word(
         "API_VERSION_UNSPECIFIED API_VERSION_ORIGINAL API_VERSION_STATUS_RETURNING "
-        "API_VERSION_STATUS_RETURNING_UNIFIED "
-        "API_VERSION_TYPED_FFI",
+        "API_VERSION_STATUS_RETURNING_UNIFIED API_VERSION_TYPED_FFI",
         unwritten=1,
     ),
     "convolution_kind": Word("unset fprop dgrad wgrad"),

@@ -276,8 +276,8 @@ class _Reader:
 
 
 def _kept(kept: Kept, name: str, message: Message, data: Buffer, read: Callable[[Buffer], Any]) -> Any:
-    """What `read` makes of the message in a field of that name. One that holds unknown fields is kept, and its known
-    part read."""
+    """Returns what `read` makes of the message in a field of that name. One that holds unknown fields is kept, and its
+    known part read."""
     try:
         return read(data)
     except UnknownFields:

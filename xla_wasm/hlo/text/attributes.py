@@ -36,7 +36,7 @@ class Spelling(NamedTuple):
 
 @cache
 def spelling(opcode: str) -> Spelling | None:
-    """How an opcode's attributes are spelled; None for an unknown opcode."""
+    """Returns the spelling of an opcode's attributes; None for an unknown opcode."""
     op = records().get(opcode)
     if op is None:
         return None
