@@ -525,8 +525,7 @@ export class Executable {
   /** Runs on to the end, or to a request. */
   #waits() {
     const outcome = this.#guard(this.#exports.run);
-    if (outcome && !this.#requests?.made(outcome))
-      throw new RunError(`'${this.manifest.name}' waits for its host, but stated no requests`);
+    if (outcome && !this.#requests?.made(outcome)) throw new RunError(`'${this.manifest.name}' stated no requests`);
     return outcome;
   }
 
@@ -650,9 +649,7 @@ export class Executable {
     if (this.#requests) this.#requests.begin(feeds);
     else
       for (const kind of Object.keys(feeds))
-        throw new ArgumentError(
-          `'${this.manifest.name}' was given ${kind}, but there is no ${kind} in it: leave it out`,
-        );
+        throw new ArgumentError(`'${this.manifest.name}' was given ${kind}, but there is no ${kind} in it`);
     this.#write(values);
     return { out, signal, named };
   }
@@ -725,11 +722,12 @@ export class Executable {
       if (error instanceof LimitError) throw error;
       const { name, config, steps } = this.manifest;
       const pc = new DataView(this.#buffer).getUint32(config, true);
-      const where = stage ?? `in step ${pc} of ${steps.length}, ${steps[pc] ?? 'which does not exist'}`;
-      const { message, cause } = /** @type {Error} */ (error);
+      const where = stage ?? `in step ${pc} of ${steps.length}, ${steps[pc] ?? 'unknown'}`;
+      const trap = /** @type {Error} */ (error);
       // What has a cause says what to do.
-      const hint = cause ? '' : '; try xla-wasm check';
-      throw new RunError(`'${name}' failed ${where}: ${message}${hint}`, { cause: error });
+      throw new RunError(`'${name}' failed ${where}: ${trap.message}${trap.cause ? '' : '; try xla-wasm check'}`, {
+        cause: error,
+      });
     }
   }
 }

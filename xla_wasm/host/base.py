@@ -355,7 +355,7 @@ class WeightsAndStates:
         self._lost |= self._states
 
 
-CHECK_IT = "; xla-wasm check --isolate on its HLO module finds the instruction at fault, if one is"
+CHECK_IT = "; try xla-wasm check"
 """The end of a message about a trap, which a sound module does not make by itself."""
 
 
