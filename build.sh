@@ -14,8 +14,10 @@ usage() {
 usage: ./build.sh COMMAND
 
   demo     compile the digits model to dist/digits.wasm and run it on the held-out images
-  test     lint, type-check and run all tests: Python, Node, Chromium and Firefox; --exhaustive: all random programs (three times as long)
+  test     lint, type-check and run all tests: Python, Node, Chromium and Firefox; --exhaustive: all random programs and combinations (three times as long)
            --fast: a case of each test, without browsers; --changed: the test files that changes since main concern (=COMMIT: since that)
+  coverage measure the lines and branches of xla_wasm/ that tests reach in their own process; --fast, or names of files
+  mutate   change FILE of xla_wasm/ in one place at a time and list the changes that no test notices (tools/mutate.py)
   fuzz     damaged files for everything that reads any: --seconds N (60), --target NAME; what fails goes to tests/fuzz/findings/
   bench    time it beside onnxruntime-web, TensorFlow.js and jax-js (half an hour); --quick: 5 minutes, --filter NAME, --list
   serve    open the pages: draw and train digits, train a writer, compile HLO, search by meaning, train on workers
@@ -176,6 +178,17 @@ demo() {
   $PY examples/digits/demo.py
 }
 
+# What the hooks of .pre-commit-config.yaml do, for all files and without git.
+lint() {
+  say "ruff"
+  .venv/bin/ruff check .
+  .venv/bin/ruff format --check .
+  say "biome"
+  .tools/biome/node_modules/.bin/biome check --error-on-warnings
+  say "mypy"
+  .venv/bin/mypy
+}
+
 test_all() {
   ensure_package test
   chmod_wasmtime
@@ -205,16 +218,25 @@ test_all() {
   # The tokeniser that ours is compared with; what it depends on fetches models and is not needed.
   quietly $PY -m pip install --quiet --no-deps tokenizers==0.23.3
   export PATH=$PWD/.venv/bin:$PATH
-  say "ruff"
-  ruff check .
-  say "biome"
-  .tools/biome/node_modules/.bin/biome check --error-on-warnings
-  say "mypy"
-  mypy
+  lint
   say "pytest, with Node, Chromium and Firefox"
-  # Three on two cores, since browsers, servers and ranks are waited for. Each has a part of the files and then takes from the others.
-  pytest -n "${JOBS:-3}" --dist worksteal "$@"
+  # Three on two cores, since browsers, servers and ranks are waited for. Each takes one file after another: see tests/conftest.py.
+  pytest -n "${JOBS:-3}" --dist loadfile --no-loadscope-reorder "$@"
   say "all tests passed"
+}
+
+# Browsers, hosts in JavaScript and processes that tests start are not measured.
+coverage() {
+  ensure_package test
+  ensure_node
+  export PATH=$PWD/.venv/bin:$PATH
+  pytest -n "${JOBS:-2}" --cov --cov-report=term:skip-covered "$@"
+}
+
+mutate() {
+  ensure_package test
+  ensure_node
+  exec $PY tools/mutate.py "$@"
 }
 
 fuzz() {
@@ -317,6 +339,8 @@ command=${1:-help}
 case $command in
   demo) demo ;;
   test) test_all "$@" ;;
+  coverage) coverage "$@" ;;
+  mutate) mutate "$@" ;;
   fuzz) fuzz "$@" ;;
   bench) bench "$@" ;;
   serve) serve "$@" ;;

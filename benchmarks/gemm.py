@@ -97,7 +97,7 @@ def product_kernel(name: str, g: Gemm, shape: Tile, target: Target) -> Func:
 def packing_kernel(name: str, g: Gemm, shape: Tile, along_k: bool) -> Func:
     """Packs all right sides of a batch."""
     b = Builder(name, 4, 4, Target.named(SIMD128), frozenset({2}))
-    with b.loop(prod(size for size, _, stride in g.outer if stride), ranged=True) as batch:
+    with b.loop(prod(size for size, _, stride in g.outer if stride), chunked=True) as batch:
         start = batch * (g.k * g.n)
 
         def element(k: Affine, n: Affine) -> Val:

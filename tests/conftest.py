@@ -20,6 +20,7 @@ from hypothesis import settings
 
 from tests.support import choosing, seeds
 from tests.support.chromium import FLAGS, find
+from xla_wasm.host import engine
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -33,8 +34,14 @@ JUDGE_ISA = os.environ.get("XLA_WASM_JUDGE_ISA", "AVX2")
 _XLA_FLAGS = [
     "--xla_force_host_platform_device_count=8",
     *([] if JUDGE_ISA == "native" else [f"--xla_cpu_max_isa={JUDGE_ISA}"]),
+    # It shall compile fast, since most of what it compiles runs once: half of its time goes into these three.
+    *("--xla_backend_optimization_level=0", "--xla_llvm_disable_expensive_passes=true"),
+    "--xla_cpu_use_fusion_emitters=false",
 ]
 os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *_XLA_FLAGS]).strip()
+
+# Small modules, and other processes beside this one: more threads would be more work, and no sooner done.
+engine.parallel = False
 
 CHOSEN: pytest.StashKey[str] = pytest.StashKey()
 """What `--changed` chose, in words."""
@@ -78,6 +85,7 @@ def pytest_report_header(config: pytest.Config) -> list[str]:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     choosing.choose_cases(config, items)
+    choosing.put_long_files_first(items)
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
@@ -157,8 +165,19 @@ def page(chromium: Browser) -> Iterator[Page]:
         yield context.new_page()
 
 
+@pytest.fixture(scope="session")
+def compiled_once(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """The modules of the pages are compiled once for all processes of a run."""
+    from tests.support.once import shared_compile
+    from xla_wasm.site import pages
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pages, "compile", shared_compile(tmp_path_factory, pages.compile))
+        yield
+
+
 @pytest.fixture(scope="module")
-def site() -> Iterator[str]:
+def site(compiled_once: None) -> Iterator[str]:
     """The address of the pages, as `xla-wasm serve` serves them."""
     from tests.support.browsing import served
 
@@ -167,7 +186,7 @@ def site() -> Iterator[str]:
 
 
 @pytest.fixture(scope="module")
-def static_host(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def static_host(compiled_once: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The site as files, on a host that knows nothing of it and sends no headers."""
     from tests.support.browsing import served
     from xla_wasm.site import pages

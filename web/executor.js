@@ -650,7 +650,9 @@ export class Executable {
     if (this.#requests) this.#requests.begin(feeds);
     else
       for (const kind of Object.keys(feeds))
-        throw new ArgumentError(`'${this.manifest.name}' was given ${kind}, but there is no ${kind} in it`);
+        throw new ArgumentError(
+          `'${this.manifest.name}' was given ${kind}, but there is no ${kind} in it: leave it out`,
+        );
     this.#write(values);
     return { out, signal, named };
   }
@@ -724,7 +726,10 @@ export class Executable {
       const { name, config, steps } = this.manifest;
       const pc = new DataView(this.#buffer).getUint32(config, true);
       const where = stage ?? `in step ${pc} of ${steps.length}, ${steps[pc] ?? 'which does not exist'}`;
-      throw new RunError(`'${name}' failed ${where}: ${/** @type {Error} */ (error).message}`, { cause: error });
+      const { message, cause } = /** @type {Error} */ (error);
+      // What has a cause says what to do.
+      const hint = cause ? '' : '; try xla-wasm check';
+      throw new RunError(`'${name}' failed ${where}: ${message}${hint}`, { cause: error });
     }
   }
 }

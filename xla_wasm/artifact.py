@@ -78,7 +78,7 @@ class Artifact:
         )
 
     def _repr_html_(self) -> str:
-        """What notebooks show."""
+        """Returns the table that notebooks show."""
         return showing.table(
             "Artifact", str(self.manifest.get("name")), showing.of_manifest(self.manifest), self._notes()
         )
@@ -97,8 +97,8 @@ class Artifact:
         }
 
     def is_whole(self) -> bool:
-        """Whether the bytes of the module are those that the hash in its manifest was taken of. The sidecar's have
-        hashes of their own."""
+        """Returns True if the bytes of the module are those that the hash in its manifest was taken of. The sidecar's
+        have hashes of their own."""
         import hashlib
 
         wasm, content = self.wasm, encode_manifest(self.manifest)
@@ -146,7 +146,7 @@ def _whole(parts: Parts) -> bytes:
 
 
 def outputs(path: Path, weights: bool) -> Iterator[tuple[str, Path]]:
-    """What `save` writes at a path, each file with what it is."""
+    """Yields the files that `save` writes at a path, each with its content."""
     yield "the module", path
     if weights:
         yield "its weights", path.with_suffix(".weights")

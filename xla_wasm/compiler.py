@@ -42,7 +42,7 @@ from .passes import pipeline
 from .passes.clone import clone
 from .passes.given import Given
 from .passes.manual import PerDevice, per_device
-from .plan.build import plan_module
+from .plan.build import Setting, plan_module
 from .plan.memory import place
 from .plan.parts import share
 from .plan.plan import Plan, all_steps
@@ -97,8 +97,8 @@ def _read(path: str | os.PathLike[str]) -> Module:
 
 
 def stages(module: Module, options: Options | None = None) -> dict[str, str]:
-    """What each stage of compiling gives, as text: hlo (after the passes), plan, kernels (facts of their loops), loops,
-    wat, manifest."""
+    """Returns what each stage of compiling gives, as text: hlo (after the passes), plan, kernels (facts of their
+    loops), loops, wat, manifest."""
     from .loop.facts import facts
     from .loop.text import to_text
     from .wasm.disasm import disassemble
@@ -218,13 +218,10 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
 
     prepares = _prepares(options)
     poured = None if prepares or options.kind != MODULE else SIDECAR_BYTES if options.sidecar else BROUGHT_BYTES
-    state, is_hosted = (
-        _state_with_sizes(interface),
-        options.kind == MODULE,
-    )  # a program by itself reads all weights, then packs them
-    plan = plan_module(
-        canonical, target, lay, interface.weights, state, devices is not None, poured, is_hosted, interface.initial
-    )
+    is_hosted = options.kind == MODULE  # a program by itself reads all weights, then packs them
+    state, configured = _state_with_sizes(interface), devices is not None
+    setting = Setting(interface.weights, state, interface.initial, configured, poured, one_by_one=is_hosted)
+    plan = plan_module(canonical, target, lay, setting)
     if 0 in plan.inits and prepares:
         from .host.prepared import memory_after_init
 
@@ -246,9 +243,8 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
 def _without_effect(
     options: Options, interface: Interface, called: set[str], devices: Devices | None, plan: Plan, artifact: Artifact
 ) -> Iterator[str]:
-    """What the options ask for that this program has no use for. Those that say how to treat what may be there, as
-    `callbacks`, go without a word.
-    """
+    """Yields what the options ask for that this program has no use for. Those that say how to treat what may be there,
+    as `callbacks`, go without a word."""
     unknown = [name for name in options.host_calls if name not in called]
     if unknown:
         yield f"host_calls names {unknown[0]!r}, and the module calls {', '.join(sorted(called)) or 'nobody'}"
@@ -268,8 +264,8 @@ def _without_effect(
 
 
 def _prepares(options: Options) -> bool:
-    """Whether to do what `init` does when compiling. By default a program by itself does, if there is an engine to run
-    it with."""
+    """Returns True if compiling is to do what `init` does. By default a program by itself does, if there is an engine
+    to run it with."""
     if options.prepared is not None:
         return options.prepared
     if options.kind == MODULE:
@@ -307,17 +303,19 @@ def _interface(division: PerDevice, options: Options) -> Interface:
     for p, r in state.items():
         (name, before), (result, after) = inputs[p], outputs[r]
         if p in weights:
-            raise ArgumentError(f"parameter {name!r} is named both as a weight and as state")
+            raise ArgumentError(f"parameter {name!r} is named both as a weight and as state: leave one out")
         if before.without_layout() != after.without_layout():
             raise ArgumentError(
                 f"state {name!r} is {before}, but the result {result!r} that replaces it is {after}: name a result of "
                 f"the same type"
             )
         if division.parameters[p] != division.results[r]:
-            raise ArgumentError(f"state {name!r} is sharded otherwise than the result {result!r} that replaces it")
+            raise ArgumentError(
+                f"state {name!r} is sharded otherwise than the result {result!r} that replaces it: shard them alike"
+            )
         outputs[r] = (result, before)  # it ends where the state lies, and as it does
     if len(set(state.values())) != len(state):
-        raise ArgumentError("one result replaces two parameters of the state")
+        raise ArgumentError("one result replaces two parameters of the state: name another result for one of them")
     for name, shape in (*inputs, *outputs):
         _check_layout(name, shape)
     stored = tuple((i, format) for i, format in formats.items() if format != "f32")
@@ -334,7 +332,7 @@ def _interface(division: PerDevice, options: Options) -> Interface:
 
 
 def _weight_formats(inputs: list[Leaf], weights: Sequence[int], options: Options) -> dict[int, str]:
-    """What parameters are stored as: of the names and patterns that suit one, the last counts."""
+    """Returns the format that each parameter is stored in: of the names and patterns that suit one, the last counts."""
     found: dict[int, str] = {}
     for key, format in options.weight_format:
         if key == ALL_WEIGHTS:

@@ -111,7 +111,7 @@ def check_outputs(outputs: Iterable[tuple[str, Path]], inputs: Iterable[Path] = 
 
 
 def _same(a: Path, b: Path) -> bool:
-    """Whether two paths lead to one file, which need not be there; on some disks the case of letters makes no
+    """Returns True if two paths lead to one file, which need not be there; on some disks the case of letters makes no
     difference."""
     if os.path.realpath(a) == os.path.realpath(b):
         return True

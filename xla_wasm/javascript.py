@@ -78,8 +78,8 @@ def save(artifact: Artifact, path: str | os.PathLike[str], loader: str | None = 
 
 
 def outputs(path: Path, weights: bool, kind: str) -> Iterator[tuple[str, Path]]:
-    """What `save` writes at and beside a path, each file with what it is. The weights of a worker lie in a folder of
-    their own."""
+    """Yields the files that `save` writes at and beside a path, each with its content. The weights of a worker lie in a
+    folder of their own."""
     yield from artifact_outputs(path, weights and kind != WORKER)
     if visible(path.name) != path.name:
         raise ArgumentError(
@@ -132,7 +132,8 @@ def copy_loader(folder: Path) -> Path:
 
 
 def memory(artifact: Artifact) -> str:
-    """What a worker's module takes of the memory that hosts allow, and what to do if that is too much."""
+    """Returns sentences about what a worker's module takes of the memory that hosts allow, and what to do if that is
+    too much."""
     needed = Manifest.parse(artifact.manifest).memory_bytes
     share = f"memory {needed / 1e6:.1f} MB of the {ISOLATE // 1_000_000} MB that a worker may have"
     return (
@@ -368,7 +369,7 @@ export interface Trees {{
 
 
 def _is_input(kind: str, own: bool) -> bool:
-    """Whether a parameter of this kind is an input, or with `own` False, whether it stays inside."""
+    """Returns True if a parameter of this kind is an input, or with `own` False, whether it stays inside."""
     return (kind == "input") == own
 
 

@@ -19,8 +19,8 @@ from .hlo.verify import verify
 from .hostio import DeviceKeywords, HostIO, HostKeywords, of_devices
 from .ops.arrays import Array, Value, accepted, dtype_of, flattened, narrow, nested
 from .ops.collective import reference as collective
-from .ops.collective.meeting import Device, Meeting, alone
 from .ops.collective.membership import grid_for
+from .ops.collective.rendezvous import Device, Rendezvous, alone
 from .ops.control import reference as control
 from .ops.conv import reference as conv
 from .ops.custom import reference as custom
@@ -184,7 +184,7 @@ def evaluate_with(
             result = evaluator(module.entry, *(nested(p.shape, flat) for p in module.entry.parameters))
         return [np.array(leaf) for leaf in flattened(result)]
 
-    return Meeting(grid).run(work)
+    return Rendezvous(grid).run(work)
 
 
 class Evaluator:

@@ -68,7 +68,7 @@ class Target:
     it."""
 
     threads: bool = False
-    """Whether several instances may run one program together, on one memory that they share: one more feature that the
+    """True if several instances may run one program together, on one memory that they share: one more feature that the
     module needs."""
 
     @classmethod
@@ -79,10 +79,10 @@ class Target:
 
     @property
     def fused(self) -> bool:
-        """Whether vectors of floats have a fused multiply-add."""
+        """True if vectors of floats have a fused multiply-add."""
         return RELAXED_SIMD in self.features
 
     @property
     def memory_limit(self) -> int:
-        """How many bytes a memory can have."""
+        """The number of bytes that a memory can have."""
         return ADDRESS_SPACE[self.address]

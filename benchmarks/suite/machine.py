@@ -31,7 +31,7 @@ has), reading one stream, and six side by side."""
 def peak_kernel(target: Target) -> tuple[Func, float]:
     """Independent chains of multiply-adds in registers, as the target has them, and how many operations that is."""
     b = Builder(FMA if target.fused else MULADD, 4, 4, target, frozenset({0}))
-    with b.loop(1, ranged=True):
+    with b.loop(1, chunked=True):
         x = b.load_lanes(b.pointer(3), ZERO, "f32")
         loop = b.open_loop(TRIPS)
         carries = [b.carry(loop, b.const("f32", chain), 4) for chain in range(CHAINS)]

@@ -18,6 +18,8 @@ import pytest
 
 import xla_wasm
 from tests.support import closeness
+from tests.support.closeness import allclose, assert_all, equal
+from tests.support.differential import run
 from tests.support.xla_builder_cases import ADD, CASES, DOUBLE, F32, LT, S32, Array, Body, Case
 from xla_wasm.builder import XlaBuilder, docs
 from xla_wasm.errors import ArgumentError, VerifyError
@@ -53,8 +55,7 @@ def check_run(case: Case, run: Callable[..., Sequence[Array]], leaves: Sequence[
     if case.host.outfeed:
         out, expected = given["outfeed"], case.host.outfeed
         assert [isinstance(item, tuple) for item in out] == [isinstance(item, tuple) for item in expected]
-        for item, wanted in zip(out, expected, strict=True):
-            np.testing.assert_array_equal(item, wanted)
+        assert_all(out, expected, equal)
 
 
 def check(case: Case, results: Sequence[Array], shapes: Sequence[Shape]) -> None:
@@ -253,9 +254,8 @@ def shown(value: Any, b: XlaBuilder) -> str:
         return str(value)
     module = b.module(value)
     results = evaluate(module)
-    compiled = xla_wasm.load(xla_wasm.compile(module)).run()
-    for one, other in zip(results, compiled, strict=True):
-        np.testing.assert_allclose(one, other, rtol=1e-6)
+    compiled = run(module)
+    assert_all(results, compiled, allclose(1e-06))
     leaves = [f"{s.without_layout()} {r.tolist()}" for (_, s), r in zip(value.shape.leaves(), results)]
     return f"({', '.join(leaves)})" if value.shape.is_tuple else leaves[0]
 

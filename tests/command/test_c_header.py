@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.embedding_cases import NAMES, artifacts, dense, digits, dynamic, fed, named
+from tests.support.embedding_cases import ARTIFACTS, NAMES, artifacts, dense, digits, dynamic, fed, named
 from tests.support.toolchains import WARNINGS, build, environment, tool
 from tests.support.toy_artifact import toy
 from xla_wasm import ArgumentError, Artifact
@@ -170,12 +170,11 @@ def _size(leaf: Any) -> int:
     return leaf.bytes // _elements(leaf) // (2 if leaf.element_type[0] == "c" else 1)
 
 
-def headed() -> dict[str, Artifact]:
-    """The artifacts that have headers: hosts in C know no weights that come in parts."""
-    return {name: artifact for name, artifact in artifacts().items() if name != "in parts"}
+HEADED = [name for name in ARTIFACTS if name != "in parts"]
+"""The artifacts that have headers: hosts in C know no weights that come in parts."""
 
 
-@pytest.mark.parametrize("name", [*headed(), "toy"])
+@pytest.mark.parametrize("name", [*HEADED, "toy"])
 def test_what_c_makes_of_it(name: str, tmp_path: Path) -> None:
     artifact = toy() if name == "toy" else artifacts()[name]
     manifest, text = Manifest.parse(artifact.manifest), header(artifact)
@@ -188,7 +187,7 @@ def test_what_c_makes_of_it(name: str, tmp_path: Path) -> None:
 
 def test_names_stay_apart() -> None:
     """No macro is defined twice, each begins with the prefix, and names that leave the same letters get numbers."""
-    for artifact in (*headed().values(), toy()):
+    for artifact in (*(artifacts()[name] for name in HEADED), toy()):
         text = header(artifact)
         assert text == header(artifact) and text.isascii()
         macros = re.findall(r"^#define (\S+)", text, re.MULTILINE)

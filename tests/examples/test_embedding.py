@@ -362,7 +362,7 @@ def test_manifests_that_lie(language: str, find_host: Callable[[str, Artifact], 
     manifests = [encode_manifest(change(path, value)) for path, value, _ in LIES]
     whole = encode_manifest(toy().manifest)
     rng = random.Random(1)
-    for _ in range(seeds.count(20, 60)):
+    for _ in range(seeds.count(10, 60)):
         at = rng.randrange(len(whole))
         manifests.append(whole[:at] + bytes([rng.choice(b'0{}[]",:\\ux9e-. ')]) + whole[at + 1 :])
     manifests += [

@@ -83,10 +83,8 @@ def text() -> list[bytes]:
 @cache
 def mlir_modules() -> tuple[Any, ...]:
     """Some of the modules that jaxlib makes of samples and forms."""
-    from tests.mlir.test_mlir_bytecode import SHARDY
-    from tests.stablehlo.test_stablehlo import CAPTURES
     from tests.support.mlir_cases import all_forms
-    from tests.support.stablehlo_files import from_hlo, operations, parsed
+    from tests.support.stablehlo_files import CAPTURES, SHARDY, from_hlo, operations, parsed
 
     found = [all_forms(), parsed(SHARDY), parsed(CAPTURES)]
     for data in text_modules().values():

@@ -1,4 +1,4 @@
-"""Fuzzing that stays: every input that once failed, the corpus, and a minute of new ones."""
+"""Fuzzing that stays: every input that once failed, the corpus, and new ones for a while."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from tests.support import seeds
 from tests.support.js_calls import NEWEST_NODE, SCRIPTS
 from xla_wasm import ArgumentError
 
-SECONDS = float(os.environ.get("XLA_WASM_FUZZ_SECONDS", seeds.count(30, 60)))
+SECONDS = float(os.environ.get("XLA_WASM_FUZZ_SECONDS", seeds.count(12, 60)))
 """For all targets together."""
 STORED = sorted(path for folder in (CORPUS, FINDINGS) for path in folder.glob("*/*"))
 
@@ -57,7 +57,7 @@ def test_it_finds_faults(monkeypatch: pytest.MonkeyPatch) -> None:
                 pass
         raise ArgumentError("refused")
 
-    monkeypatch.setattr("fuzz.worker.SECONDS", 0.05)
+    monkeypatch.setattr("tests.fuzz.worker.SECONDS", 0.05)
     target = Target(faulty, lambda: [b"abc"])
     draw = random.Random(0)
     kinds: dict[str, bytes] = {}
@@ -96,7 +96,7 @@ def test_it_finds_faults_in_javascript(tmp_path: Path, monkeypatch: pytest.Monke
     loader.write_text(LOADER)
     command = [NEWEST_NODE, SCRIPTS / "call_node.mjs", loader.as_uri()]
     engine = javascript.Engine(lambda url, _: [*command, url, "fuzzed.mjs", "tryAll", "null"])
-    monkeypatch.setattr("fuzz.worker.SECONDS", 1.5)
+    monkeypatch.setattr("tests.fuzz.worker.SECONDS", 1.5)
     try:
         found = [outcome(lambda data: engine.ask("worker", data), bytes([way])) for way in (0, 1, 2, 3, 4, 5, 6, 0)]
         for_ever, _ = outcome(lambda data: engine.ask("here", data), b"\5")

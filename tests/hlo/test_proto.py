@@ -11,8 +11,9 @@ import jax
 import jax.export
 import pytest
 
+from tests.ops.test_samples import SAMPLES
 from tests.support import hlo_modules
-from tests.support.hlo_modules import all_modules, as_text, lowered, zeros
+from tests.support.hlo_modules import NAMES, all_modules, as_text, lowered, zeros
 from xla_wasm.errors import ParseError, UnsupportedError
 from xla_wasm.hlo import attrs
 from xla_wasm.hlo.ir import Computation, Instruction, Module
@@ -21,6 +22,7 @@ from xla_wasm.hlo.proto.schema import MESSAGES
 from xla_wasm.hlo.proto.shapes import read_shape, write_shape
 from xla_wasm.hlo.proto.wire import UNKNOWN, decode, encode, fields, put_varint
 from xla_wasm.hlo.shape import UNBOUNDED, Layout, Shape
+from xla_wasm.ops.sample import Sample
 from xla_wasm.ops.table import OPS
 
 INSTRUCTION = MESSAGES["HloInstructionProto"]
@@ -36,7 +38,7 @@ def without_frames(text: str) -> str:
     return re.sub(r" ?stack_frame_id=\d+", "", text)
 
 
-@pytest.mark.parametrize("name", sorted(all_modules()))
+@pytest.mark.parametrize("name", NAMES)
 def test_round_trip(name: str) -> None:
     """XLA prints what we write as it prints what we read; and our own reading loses nothing either."""
     data = all_modules()[name]
@@ -55,7 +57,7 @@ def test_every_kind_of_the_records_exists() -> None:
     assert {*KINDS} == {attr.kind for op in OPS.values() for attr in op.attrs}
 
 
-@pytest.mark.parametrize("name", sorted(n for n in all_modules() if not n.startswith("text")))
+@pytest.mark.parametrize("name", [n for n in NAMES if not n.startswith("text")])
 def test_nothing_of_a_module_is_unknown(name: str) -> None:
     module = Module.from_proto(all_modules()[name])
     left = {(i.opcode, number) for i in module.instructions() for number, _, value in fields(i.unknown) if len(value)}
@@ -331,3 +333,15 @@ def test_reading_speed() -> None:
     start = time.thread_time()
     assert len(Module.from_proto(data).entry.instructions) == 20_001
     assert time.thread_time() - start < 10
+
+
+def test_a_configuration_may_be_text() -> None:
+    """What sets the `backend_config` of an instruction may give a str, which is written as UTF-8."""
+    module = Module.from_proto(hlo_modules.text_modules()["calls"])
+    find(module, "k").attrs["backend_config"] = "größe"
+    assert find(Module.from_proto(module.to_proto()), "k").attrs["backend_config"] == "größe".encode()
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_samples_are_written(sample: Sample) -> None:
+    assert Module.from_proto(sample.module().to_proto()).to_text().count(" = ") > 0

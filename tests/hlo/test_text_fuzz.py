@@ -16,7 +16,7 @@ from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.verify import verify
 
 FAST = settings(
-    max_examples=seeds.count(3000, 10_000), suppress_health_check=list(HealthCheck), database=None, derandomize=True
+    max_examples=seeds.count(1500, 10_000), suppress_health_check=list(HealthCheck), database=None, derandomize=True
 )
 PIECES = (
     "{ } ( ) [ ] , = : * # + ~ -> <= ... % \" ' \\ /* */ // - . 0 1 -1 9999999999999999999 1e400 nan inf nan(0x0) 1x1 "

@@ -17,10 +17,10 @@ import numpy as np
 import pytest
 
 import xla_wasm
-from tests.ops.test_samples import REPLICATED
 from tests.support import seeds
 from tests.support.collective_programs import Grid, every_collective
 from tests.support.replica_programs import inputs, ready, reduced, steps
+from tests.support.samples import REPLICATED
 from xla_wasm import Options, XlaWasmError
 from xla_wasm.errors import ArgumentError
 from xla_wasm.host import launch, mpi

@@ -22,6 +22,7 @@ import wasmtime
 
 import xla_wasm
 from tests.support import replica_programs, seeds
+from tests.support.closeness import allclose, assert_all, same_bits
 from tests.support.collective_programs import Grid, every_collective
 from tests.support.forks_and_joins import CALLS, COUNTS, FORKS, LOST
 from tests.support.random_family import draw_family
@@ -221,10 +222,8 @@ def test_sums_of_all_elements(name: str) -> None:
     )
     first = xla_wasm.load(artifact, threads=1).run(*arguments)
     for threads in (2, 3):
-        for actual, wanted in zip(xla_wasm.load(artifact, threads=threads).run(*arguments), first, strict=True):
-            assert actual.tobytes() == wanted.tobytes()
-    for actual, wanted in zip(first, evaluate(module, *arguments), strict=True):
-        np.testing.assert_allclose(actual, wanted, rtol=2e-5, atol=2e-5)
+        assert_all(xla_wasm.load(artifact, threads=threads).run(*arguments), first, same_bits)
+    assert_all(first, evaluate(module, *arguments), allclose(2e-05, 2e-05))
 
 
 @pytest.mark.parametrize(

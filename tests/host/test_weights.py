@@ -13,6 +13,7 @@ import pytest
 
 import xla_wasm
 import xla_wasm.jax
+from tests.support.closeness import allclose, assert_all
 from tests.support.embedding_cases import late
 from tests.support.node_host import ROOT, node_for, run_in_node
 from tests.support.toy_artifact import safetensors
@@ -105,8 +106,7 @@ def test_large_constants_in_a_sidecar(tmp_path: Path) -> None:
     assert len(artifact.weights) >= big.nbytes > len(artifact.wasm)
     expected = [x @ big, x @ big[:, :4] + big[:3, :4]]
     for results in (xla_wasm.load(artifact).run(x), xla_wasm.load(artifact.save(tmp_path / "big.wasm")).run(x)):
-        for actual, wanted in zip(results, expected, strict=True):
-            np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-4)
+        assert_all(results, expected, allclose(0.0001, 0.0001))
     (results,) = run_in_node(artifact, [[x]], tmp_path)
     np.testing.assert_allclose(results[0], expected[0], rtol=1e-4, atol=1e-4)
 

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 
 import xla_wasm
+from tests.support.closeness import assert_all, equal
 from xla_wasm.errors import ArgumentError
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.signature import PARAMETER_NAMES, RESULT_NAMES
@@ -179,5 +180,4 @@ def test_results_are_row_major() -> None:
     artifact = xla_wasm.compile(Module.from_proto(module.to_proto()))
     assert [r["minor_to_major"] for r in artifact.manifest["results"]] == [[1, 0], [0], [1, 0]]
     given = xla_wasm.load(artifact).run(X)
-    for got, want in zip(given, (X, X.sum(0), X.T), strict=True):
-        np.testing.assert_array_equal(got, want)
+    assert_all(given, (X, X.sum(0), X.T), equal)

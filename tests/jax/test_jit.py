@@ -397,7 +397,8 @@ def test_states_stay_in_the_module() -> None:
         and weight.ndim == 2
         and weight.size == 24
     )
-    np.testing.assert_allclose(weight, theirs[0]["dense"]["w"], rtol=1e-4)
+    # Five steps of a hundredth each: where a gradient is next to nothing, Adam makes much of how it was rounded.
+    np.testing.assert_allclose(weight, theirs[0]["dense"]["w"], rtol=1e-4, atol=5e-4)
     same(mine[2].value, theirs[2])
     *after, _ = f(*mine, X)
     assert weight.is_deleted() and "given to a later call" in repr(weight)
@@ -409,7 +410,7 @@ def test_states_stay_in_the_module() -> None:
         f(*mine, X)
     # The module's own state has not been lost by that.
     *theirs, _ = g(*theirs, X)
-    np.testing.assert_allclose(after[0]["out"], theirs[0]["out"], rtol=1e-3)
+    np.testing.assert_allclose(after[0]["out"], theirs[0]["out"], rtol=1e-3, atol=5e-4)
 
 
 def test_a_state_that_nobody_gives_back_is_still_there() -> None:

@@ -367,6 +367,14 @@ export async function failures({ load }, base, transport) {
   const other = /device 0 \(replica 0, partition 0\) waited [\d.e-]+ s in all-to-all 'a' for device 1, which /;
   const saying = (text) => new RegExp(other.source + text);
 
+  // Beside the others. Both must be waiting when the time is up, on a machine that others use as well.
+  const waiting = scripts(
+    'one waits elsewhere',
+    ['a.', 'g.'],
+    'ExchangeError',
+    /device [01] \(.*\) waited 8 s in all-\S+ '[ag]' for device [01], which waits in all-\S+ '[ag]' for device [01]$/,
+    { timeout: 8 },
+  );
   await scripts('a trap', ['a.', '!'], 'RunError', /^device 1: 'scripted' failed in step 0 of 1, script: /);
   await scripts(
     'a trap among four, late',
@@ -375,14 +383,6 @@ export async function failures({ load }, base, transport) {
     /^device 2: 'scripted' failed/,
   );
   await scripts('one ends its run', ['a.', '.'], 'ExchangeError', saying('ended its run'));
-  // Both must be waiting when the time is up, on a machine that others use as well.
-  await scripts(
-    'one waits elsewhere',
-    ['a.', 'g.'],
-    'ExchangeError',
-    /device [01] \(.*\) waited 8 s in all-\S+ '[ag]' for device [01], which waits in all-\S+ '[ag]' for device [01]$/,
-    { timeout: 8 },
-  );
   await scripts('one never comes', ['a.', '~'], 'ExchangeError', saying('never arrived'), { timeout: 2 });
   await scripts(
     'a device that there is not',
@@ -477,6 +477,7 @@ export async function failures({ load }, base, transport) {
     );
   });
 
+  await waiting;
   return wrong;
 }
 

@@ -12,8 +12,9 @@ import numpy as np
 import pytest
 from jax import lax
 
-import xla_wasm
-from xla_wasm import Options, evaluate
+from tests.support.closeness import equal
+from tests.support.differential import EACH, differential
+from xla_wasm import Options
 from xla_wasm.compiler import stages
 from xla_wasm.jax import lower
 from xla_wasm.kernels import tiles
@@ -22,7 +23,6 @@ Array = Any
 ROWS = (1, 2, 3, 4, 5, 7, 8, 9, 12, 31, 33, 64)
 LENGTHS = (1, 2, 3, 5, 15, 16, 17, 18, 19, 20, 31, 32, 40, 64, 1030)
 TYPES = (np.float32, np.float32, np.float32, np.float64, np.int32, np.uint32, np.int8, jnp.bfloat16)
-TARGETS = (("simd128", "portable"), ("relaxed-simd", "v8"), ("relaxed-simd", "wasmtime"))
 
 
 def whole(rng: np.random.Generator, dtype: Any, *dims: int) -> Array:
@@ -109,16 +109,7 @@ def test_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(tiles, "CACHE", 1 << 8)  # matrices of any size come from beyond the caches
     fn, arrays = program(seed)
     with jax.enable_x64():
-        module = lower(fn, *arrays)
-        expected = evaluate(module, *arrays)
-    for target, tune in TARGETS:
-        weights = (0,) if seed % 3 else ()
-        exe = xla_wasm.load(xla_wasm.compile(module, Options(target=target, tune=tune, weights=weights)))
-        for p in exe.parameters:
-            if p.kind == "weight":
-                exe.set(p.name, arrays[0])
-        for actual, wanted in zip(exe.run(*arrays[len(weights) :]), expected, strict=True):
-            np.testing.assert_array_equal(np.asarray(actual, np.float64), np.asarray(wanted, np.float64))
+        differential(lower(fn, *arrays), *arrays, targets=EACH, near=equal, weights=(0,) if seed % 3 else ())
 
 
 def test_the_matrix_is_in_memory_once() -> None:

@@ -7,7 +7,7 @@ import struct
 import pytest
 import wasmtime
 
-from tests.programs.test_programs import lowered
+from tests.support.whole_programs import lowered
 from xla_wasm import Options
 from xla_wasm.compiler import trace
 from xla_wasm.loop.affine import Affine

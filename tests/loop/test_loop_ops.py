@@ -26,7 +26,7 @@ def names_built() -> set[str]:
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute | ast.Name):
                 called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func.id
-                if called in ("_val", "_op", "_wrapped", "_compare", "_shift", "_saturated", "Val"):
+                if called in ("_val", "_op", "_wrapped", "_compare", "_shift", "Val"):
                     found |= {a.value for a in node.args[:1] if isinstance(a, ast.Constant)}
     return found
 

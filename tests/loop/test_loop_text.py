@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.plan.test_memory import planned
-from tests.programs.test_programs import lowered
+from tests.support.memory_walk import planned
+from tests.support.whole_programs import lowered
 from xla_wasm.loop.affine import Affine
 from xla_wasm.loop.builder import Builder
 from xla_wasm.loop.emit import emit
@@ -22,7 +22,7 @@ def sample() -> Func:
     """A kernel with every kind of statement."""
     b = Builder("sample", 3, 4, Target.named(SIMD128), frozenset({0}))
     x, y = b.pointer(1), b.pointer(0)
-    with b.loop(10, ranged=True) as i:
+    with b.loop(10, chunked=True) as i:
         b.store(0, i, b.convert(b.pin(b.load(1, i * 2 + 1, "s16")), "f32"), "f32")
     loop = b.open_loop(5, 4)
     index = Affine(0, ((loop, 1),))
@@ -62,7 +62,7 @@ SHOWN: dict[type, tuple[str, ...]] = {
     Block: ("statements", "guarded"),
     Val: ("op", "args", "dtype", "lanes", "imm", "pinned"),
     Store: ("address", "offset", "value", "dtype", "stride"),
-    Loop: ("trips", "step", "lanes", "ranged", "body", "carries", "inductions", "condition"),
+    Loop: ("trips", "step", "lanes", "chunked", "body", "carries", "inductions", "condition"),
     Carry: ("init", "value", "next", "result"),
     Barrier: ("loop", "values"),
     Call: ("symbol", "args"),

@@ -25,7 +25,7 @@ def sample() -> Func:
     """A kernel with every kind of statement, which fits `ARGUMENTS` exactly: a result, an input, and memory of its
     own."""
     b = Builder("sample", 3, 4, Target.named(SIMD128), frozenset({0, 2}))
-    with b.loop(100, ranged=True) as i:
+    with b.loop(100, chunked=True) as i:
         b.store(0, i, b.convert(b.load(1, i * 2 + 1, "s16"), "f32"), "f32")
     loop = b.open_loop(20, 4)
     index = Affine(0, ((loop, 1),))
@@ -69,7 +69,7 @@ class Parts:
     def __init__(self, func: Func):
         self.func = func
         self.all = list(statements(func.body))
-        self.ranged, self.counted, self.vectors, self.repeated, self.last = (
+        self.chunked, self.counted, self.vectors, self.repeated, self.last = (
             s for _, s in self.all if isinstance(s, Loop)
         )
         self.element, self.sums, self.strided, self.clamped, self.guarded = (
@@ -135,7 +135,7 @@ def load_and_store(p: Parts) -> None:
 
 
 def barrier_in_range(p: Parts) -> None:
-    p.ranged.ranged, p.counted.ranged = False, True
+    p.chunked.chunked, p.counted.chunked = False, True
 
 
 def vector_condition(p: Parts) -> None:
@@ -144,13 +144,13 @@ def vector_condition(p: Parts) -> None:
 
 
 def longer_range(p: Parts) -> None:
-    p.ranged.trips = 101
+    p.chunked.trips = 101
 
 
 def below(p: Parts) -> None:
     """An address that the trips lower."""
     address = p.val("load", "s16").args[0]
-    down = p.ranged.inductions[-4] = Val("induction", (), "s32", 1, -4, p.ranged.body)
+    down = p.chunked.inductions[-4] = Val("induction", (), "s32", 1, -4, p.chunked.body)
     address.args = (address.args[0], down)
 
 
@@ -258,8 +258,11 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
         assign(lambda p: p.sums, address=lambda p: p.val("add", "u32").args[1]),
         r"no variable of a loop that is open",
     ),
-    "a multiple that the loop lacks": (lambda p: p.ranged.inductions.clear(), r"no variable of a loop that is open"),
-    "a wrong multiple": (lambda p: p.ranged.inductions.update({8: p.ranged.inductions[4]}), r"loop i1: its multiple 8"),
+    "a multiple that the loop lacks": (lambda p: p.chunked.inductions.clear(), r"no variable of a loop that is open"),
+    "a wrong multiple": (
+        lambda p: p.chunked.inductions.update({8: p.chunked.inductions[4]}),
+        r"loop i1: its multiple 8",
+    ),
     "a carry without a next value": (
         lambda p: setattr(p.counted.carries[1], "next", None),
         r"loop i2, next value of v\d+: is not set",
@@ -312,7 +315,7 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
         r"the condition v\d+ is s32",
     ),
     "a barrier in a guarded block": (into_if, r"does not stand directly in the body of its loop"),
-    "a range without a count": (assign(lambda p: p.repeated, ranged=True), r"loop i4: cannot be ranged here"),
+    "a range without a count": (assign(lambda p: p.repeated, chunked=True), r"loop i4: cannot be chunked here"),
     "a barrier in a range": (barrier_in_range, r"barrier of i2: its loop has no constant count"),
     "a barrier that forgets a carry": (
         lambda p: p.barrier.values.pop(),

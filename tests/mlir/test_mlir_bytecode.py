@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from jaxlib.mlir import ir
 
-from tests.ops.test_samples import REPLICATED, SAMPLES
-from tests.support.stablehlo_files import artifact_of, bytecode_of, from_hlo, operations, parsed
+from tests.support.samples import REPLICATED, SAMPLES
+from tests.support.stablehlo_files import SHARDY, artifact_of, bytecode_of, from_hlo, operations, parsed
 from xla_wasm.errors import ParseError, UnsupportedError, XlaWasmError
 from xla_wasm.mlir import bytecode
 from xla_wasm.mlir.elements import hlo_type
@@ -255,21 +255,6 @@ def test_values_of_every_kind() -> None:
         "UNIT",
     )
     assert call["d"] == {"e": Number(-3, "i64")}
-
-
-SHARDY = """
-sdy.mesh @mesh = <["x"=2, "y"=4], device_ids=[3, 2, 1, 0, 4, 5, 6, 7]>
-sdy.mesh @"one device" = <[], device_ids=[0]>
-func.func @main(%a: tensor<8x8xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x", ?}p1, {"y", ?}]>}) -> (tensor<8x8xf32>) {
-  %0 = stablehlo.add %a, %a {sdy.sharding = #sdy.sharding_per_value<[<@mesh, [{"x", "y"}, {?}]>]>, sdy.sharding_rule = #sdy.op_sharding_rule<([i, jk], [i, jk])->([i, jk]) {i=8, j=4, k=2} blocked_propagation={i}>} : tensor<8x8xf32>
-  %1 = sdy.sharding_constraint %0 <@mesh, [{}, {"y":(2)2}], replicated={"x"}> : tensor<8x8xf32>
-  %2 = sdy.sharding_constraint %0 <@mesh, [{}, {}], unreduced={"x"}> : tensor<8x8xf32>
-  %3 = sdy.manual_computation(%1) in_shardings=[<@mesh, [{"x"}, {}]>] out_shardings=[<@mesh, [{"x"}, {}]>] manual_axes={"x", "y"} (%q: tensor<4x8xf32>) {
-    sdy.return %q : tensor<4x8xf32>
-  } : (tensor<8x8xf32>) -> tensor<8x8xf32>
-  return %3 : tensor<8x8xf32>
-}
-"""  # noqa: E501
 
 
 @pytest.mark.parametrize("write", [bytecode_of, artifact_of])

@@ -9,13 +9,9 @@ import pytest
 from jaxlib.mlir.dialects import stablehlo
 
 from tests.mlir.test_mlir_bytecode import modules
-from tests.support import (
-    programs_linear,  # noqa: F401  lists its programs
-    programs_more,  # noqa: F401  the same
-)
 from tests.support.mlir_cases import all_forms, as_data
-from tests.support.programs import PROGRAMS
 from tests.support.stablehlo_files import artifact_of, bytecode_of
+from tests.support.whole_programs import PROGRAMS
 from xla_wasm.mlir import bytecode, text
 
 

@@ -18,12 +18,10 @@ from jax._src.interpreters.mlir import make_ir_context
 from jaxlib.mlir import ir
 
 from tests.support import (
-    programs_linear,  # noqa: F401  lists its programs
-    programs_more,  # noqa: F401  the same
     seeds,
 )
 from tests.support.mlir_cases import OPS, all_forms, as_data, portable_forms
-from tests.support.programs import PROGRAMS
+from tests.support.whole_programs import PROGRAMS
 from xla_wasm.errors import ParseError, UnsupportedError, XlaWasmError
 from xla_wasm.mlir import tree
 from xla_wasm.mlir.text import read
@@ -440,7 +438,7 @@ def tokens() -> list[list[str]]:
 
 
 @settings(
-    max_examples=seeds.count(500, 1500),
+    max_examples=seeds.count(250, 1500),
     suppress_health_check=list(HealthCheck),
     database=None,
     derandomize=True,

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import xla_wasm
+from tests.support.differential import BOTH, differential
 from xla_wasm.builder import Builder
 from xla_wasm.compiler import trace
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.loop.text import to_text
 from xla_wasm.ops.arrays import DTYPES
-from xla_wasm.reference import evaluate
 
 NUMBERS = (-np.inf, -3.0, -1e-40, -0.0, 0.0, 1e-40, 2.0, np.inf, np.nan)
 
@@ -29,18 +29,13 @@ def bounded(dtype: str, size: int, opcode: str, bound: float, first: bool) -> Mo
     return b.module(b.op(opcode, *((number, x) if first else (x, number))))
 
 
-@pytest.mark.parametrize("target", ["simd128", "relaxed-simd"])
+@pytest.mark.parametrize("target", BOTH)
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("opcode", ["maximum", "minimum", "clamp"])
 def test_every_bound_meets_every_number(opcode: str, dtype: str, target: str) -> None:
     x = np.array([*NUMBERS, *NUMBERS], DTYPES[dtype])
     for bound, first in product(NUMBERS, (False, True)):
-        module = bounded(dtype, x.size, opcode, bound, first)
-        (actual,) = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(x)
-        (expected,) = evaluate(module, x)
-        np.testing.assert_array_equal(actual, expected)
-        numbers = ~np.isnan(expected)
-        np.testing.assert_array_equal(np.signbit(actual)[numbers], np.signbit(expected)[numbers])
+        differential(bounded(dtype, x.size, opcode, bound, first), x, targets=[target])
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,8 @@ import pytest
 import xla_wasm
 import xla_wasm.jax
 from tests.support import closeness, xla_cpu
+from tests.support.closeness import allclose, assert_all, equal
+from tests.support.differential import run
 from tests.support.node_host import run_in_node
 from xla_wasm.compiler import stages
 from xla_wasm.hlo.ir import Module
@@ -53,7 +55,7 @@ def apply(opcode: str, *arrays: Array) -> Array:
     text = "\n".join(
         ["HloModule m", "ENTRY e {", *lines, f"  ROOT r = {result}[{COUNT}] {opcode}({', '.join(names)})", "}"]
     )
-    return xla_wasm.load(xla_wasm.compile(Module.from_text(text))).run(*arrays)[0]
+    return run(text, *arrays)[0]
 
 
 def error(actual: Array, true: Array) -> float:
@@ -149,7 +151,7 @@ def test_infinities_and_nan_are_those_of_xla(opcode: str, dtype: str) -> None:
     module = Module.from_text(text)
     x = EDGES.astype(WHOLE[dtype])
     expected = xla_cpu.run(module, x)[0]
-    actual = xla_wasm.load(xla_wasm.compile(module)).run(x)[0]
+    actual = run(module, x)[0]
     reference = evaluate(module, x)[0]
     for result in (actual, reference):
         for p, q in ((result.real, expected.real), (result.imag, expected.imag)):
@@ -166,7 +168,7 @@ def test_pairs_of_infinities_and_nan_are_those_of_xla(opcode: str) -> None:
     )
     module = Module.from_text(text)
     expected = xla_cpu.run(module, x, y)[0]
-    for result in (xla_wasm.load(xla_wasm.compile(module)).run(x, y)[0], evaluate(module, x, y)[0]):
+    for result in (run(module, x, y)[0], evaluate(module, x, y)[0]):
         for p, q in ((result.real, expected.real), (result.imag, expected.imag)):
             np.testing.assert_allclose(p, q, rtol=1e-5, atol=1e-6)
 
@@ -190,7 +192,7 @@ ENTRY e {
     assert text["loops"].count("load_vector") == 4, "whole vectors are loaded, and taken apart"
     x = np.linspace(-1, 1, 1000).astype(np.float32)
     z, w = (x + 1j * x[::-1]).astype(np.complex64), (1 - 2j * x).astype(np.complex64)
-    waves, size = xla_wasm.load(xla_wasm.compile(module)).run(z, w)
+    waves, size = run(module, z, w)
     np.testing.assert_allclose(waves, np.exp(z * w), rtol=1e-5)
     np.testing.assert_allclose(size, np.abs(np.exp(z * w)), rtol=1e-5)
 
@@ -205,7 +207,7 @@ def test_only_whole_arrays_stay_complex() -> None:
     compiled = Module.from_text(stages(module)["hlo"])
     whole = {x.opcode for x in compiled.instructions() for _, s in x.shape.leaves() if s.element_type == "c64"}
     assert whole <= {"parameter", "complex", "tuple"}
-    (result,) = xla_wasm.load(xla_wasm.compile(module)).run(z, z)
+    (result,) = run(module, z, z)
     np.testing.assert_allclose(result, program(z, z), rtol=1e-4)
 
 
@@ -224,7 +226,7 @@ def test_large_constants(dtype: str) -> None:
     if module is None:
         with jax.enable_x64(True):
             module = xla_wasm.jax.lower(lambda z: z + values, np.ones((700, 100), WHOLE[dtype]))
-    (result,) = xla_wasm.load(xla_wasm.compile(module)).run(np.ones((700, 100), WHOLE[dtype]))
+    (result,) = run(module, np.ones((700, 100), WHOLE[dtype]))
     np.testing.assert_array_equal(result, values + 1)
 
 
@@ -295,9 +297,8 @@ def test_programs(name: str) -> None:
     module = Module.from_text("HloModule m\n" + PROGRAMS[name])
     z = np.array([1 + 2j, -0.5 + 0.25j], np.complex64)
     expected = xla_cpu.run(module, z)
-    for results in (xla_wasm.load(xla_wasm.compile(module)).run(z), evaluate(module, z)):
-        for actual, true in zip(results, expected, strict=True):
-            np.testing.assert_allclose(actual, true, rtol=1e-5, atol=1e-6)
+    for results in (run(module, z), evaluate(module, z)):
+        assert_all(results, expected, allclose(1e-05, 1e-06))
 
 
 # --- the boundary ---------------------------------------------------------------------------------------------------
@@ -359,9 +360,8 @@ ENTRY e {
         np.array([1, 2], np.float32),
         np.array(2 + 1j, np.complex128),
     ]
-    results = xla_wasm.load(xla_wasm.compile(module)).run(*args)
-    for actual, expected in zip(results, [*args, args[2] ** 2], strict=True):
-        np.testing.assert_array_equal(actual, expected)
+    results = run(module, *args)
+    assert_all(results, [*args, args[2] ** 2], equal)
 
 
 def test_an_operation_without_complex_numbers_says_so() -> None:

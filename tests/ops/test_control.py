@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 import xla_wasm
+from tests.support.differential import run
 from xla_wasm.hlo.ir import Module
 
 X = np.array([1, 2, 4], np.float32)
@@ -39,7 +40,7 @@ def test_hosts_see_no_tokens() -> None:
 def test_a_module_of_tokens_alone() -> None:
     text = "HloModule m\n\nENTRY e {\n  t = token[] parameter(0)\n  ROOT a = token[] after-all(t, t)\n}\n"
     module = Module.from_text(text)
-    assert xla_wasm.load(xla_wasm.compile(module)).run() == xla_wasm.evaluate(module) == []
+    assert run(module) == xla_wasm.evaluate(module) == []
 
 
 def test_layouts_beside_tokens() -> None:
@@ -100,7 +101,7 @@ ENTRY e {
 
 def test_async_wrappers_of_calls_and_tuples() -> None:
     module = Module.from_text(ASYNC)
-    for results in (xla_wasm.load(xla_wasm.compile(module)).run(X, X * X), xla_wasm.evaluate(module, X, X * X)):
+    for results in (run(module, X, X * X), xla_wasm.evaluate(module, X, X * X)):
         np.testing.assert_array_equal(results[0], X * X - X)
         assert results[1] == 0
 
@@ -118,7 +119,7 @@ ENTRY e {
   ROOT c = f32[3] call(x), to_apply=square, is_composite=true, frontend_attributes={composite.name="square"}
 }
 """
-    np.testing.assert_array_equal(xla_wasm.load(xla_wasm.compile(Module.from_text(text))).run(X), [X * X])
+    np.testing.assert_array_equal(run(text, X), [X * X])
 
 
 def _with(body: str, header: str = "") -> Module:
@@ -128,7 +129,7 @@ def _with(body: str, header: str = "") -> Module:
 
 def test_replicas_that_exchange_nothing_compile() -> None:
     module = _with("ROOT r = f32[4] negate(x)", ", replica_count=4")
-    np.testing.assert_array_equal(xla_wasm.load(xla_wasm.compile(module)).run(np.ones(4, np.float32)), [-np.ones(4)])
+    np.testing.assert_array_equal(run(module, np.ones(4, np.float32)), [-np.ones(4)])
 
 
 def test_a_loop_of_side_effects_without_state() -> None:

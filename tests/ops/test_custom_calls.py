@@ -16,6 +16,7 @@ import numpy as np
 import pytest
 
 import xla_wasm
+from tests.support.closeness import assert_all, equal
 from tests.support.node_host import node_for
 from tests.support.toy_artifact import lying
 from xla_wasm import ArgumentError, Artifact, ArtifactError, Options, RunError, UnsupportedError, VerifyError
@@ -62,8 +63,7 @@ def run(
     artifact = xla_wasm.compile(m, Options(host_calls=tuple(functions), **options))
     results = xla_wasm.load(artifact, custom_calls=functions).run(*args)
     expected = xla_wasm.evaluate(m, *args, custom_calls=functions)
-    for a, b in zip(results, expected, strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_all(results, expected, equal)
     return results
 
 

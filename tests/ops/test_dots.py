@@ -11,24 +11,15 @@ import pytest
 
 import xla_wasm
 from tests.support import closeness, xla_cpu
-from xla_wasm.builder import Builder
+from tests.support.differential import run
+from tests.support.small_modules import operation
 from xla_wasm.hlo.attrs import DotDimensionNumbers, RaggedDotDimensionNumbers
 from xla_wasm.hlo.ir import Module
 from xla_wasm.jax import lower
 from xla_wasm.ops.arrays import DTYPES
-from xla_wasm.ops.sample import shape_of
 from xla_wasm.reference import evaluate
 
 Array = np.ndarray[Any, Any]
-
-
-def module_of(opcode: str, *args: Array, **attrs: Any) -> Module:
-    b = Builder("m")
-    return b.module(b.op(opcode, *(b.parameter(i, shape_of(a)) for i, a in enumerate(args)), **attrs))
-
-
-def run(module: Module, *args: Array) -> list[Array]:
-    return xla_wasm.load(xla_wasm.compile(module)).run(*args)
 
 
 def distance(a: Array, true: Array) -> float:
@@ -43,7 +34,7 @@ def test_batch_norm_is_as_exact_as_xla(mean: float, spread: float, dims: tuple[i
     rng = np.random.default_rng(1)
     x = (mean + spread * rng.standard_normal(dims)).astype(np.float32)
     scale, offset = (rng.standard_normal(dims[-1]).astype(np.float32) for _ in range(2))
-    module = module_of("batch-norm-training", x, scale, offset, epsilon=1e-3, feature_index=len(dims) - 1)
+    module = operation("batch-norm-training", x, scale, offset, epsilon=1e-3, feature_index=len(dims) - 1)
     true = evaluate(module, x, scale, offset, precision="f64")
     ours, judge = run(module, x, scale, offset), xla_cpu.run(module, x, scale, offset)
     for a, b, c in zip(ours, judge, true, strict=True):
@@ -57,7 +48,7 @@ def test_batch_norm_grad_is_as_exact_as_xla() -> None:
     x = (50 + rng.standard_normal((6, 8, 8, 5))).astype(np.float32)
     dy = rng.standard_normal(x.shape).astype(np.float32)
     args = (x, rng.standard_normal(5).astype(np.float32), x.mean((0, 1, 2)), x.var((0, 1, 2)), dy)
-    module = module_of("batch-norm-grad", *args, epsilon=1e-3, feature_index=3)
+    module = operation("batch-norm-grad", *args, epsilon=1e-3, feature_index=3)
     true = evaluate(module, *args, precision="f64")
     for a, b, c in zip(run(module, *args), xla_cpu.run(module, *args), true, strict=True):
         assert distance(a, c) <= closeness.within(distance(b, c), c, np.float32)
@@ -88,7 +79,7 @@ def test_ragged_dot_like_jax(seed: int) -> None:
     groups = rng.integers(0, 1 + sizes[kind], [*listed, sizes["g"]]).astype(np.int32)
     groups = np.where(np.cumsum(groups, -1) <= sizes[kind], groups, 0).astype(np.int32)
     ragged = RaggedDotDimensionNumbers(numbers, (left.index(kind),), (right.index("g"),) if kind == "m" else ())
-    module = module_of("ragged-dot", x, y, groups, ragged_dot_dimension_numbers=ragged)
+    module = operation("ragged-dot", x, y, groups, ragged_dot_dimension_numbers=ragged)
     judge = lax.ragged_dot_general(
         jnp.asarray(x), jnp.asarray(y), jnp.asarray(groups),
         lax.RaggedDotDimensionNumbers(

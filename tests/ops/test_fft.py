@@ -11,6 +11,7 @@ import pytest
 import xla_wasm
 from tests.support import xla_cpu
 from tests.support.closeness import Array
+from tests.support.differential import run
 from xla_wasm.builder import Builder
 from xla_wasm.ops.arrays import DTYPES
 from xla_wasm.ops.fft.plan import complex_plan, real_plan
@@ -69,7 +70,7 @@ def module(x: Array, kind: str, lengths: tuple[int, ...]) -> Any:
 
 
 def check(x: Array, kind: str, lengths: tuple[int, ...]) -> None:
-    (result,) = xla_wasm.load(xla_wasm.compile(module(x, kind, lengths))).run(x)
+    (result,) = run(module(x, kind, lengths), x)
     axes = tuple(range(x.ndim - len(lengths), x.ndim))
     true = _NUMPY[kind](x.astype(np.complex128 if x.dtype.kind == "c" else np.float64), lengths, axes)
     assert result.shape == true.shape
@@ -113,7 +114,7 @@ def test_zeros_in_imaginary_parts_of_half_a_spectrum() -> None:
     """Only of what is transformed last, as XLA:CPU has it."""
     x = numbers("c64", 3, 4, 4)
     for dims in ((6,), (4, 6), (3, 4, 6), (4, 7)):
-        (result,) = xla_wasm.load(xla_wasm.compile(module(x, "IRFFT", dims))).run(x)
+        (result,) = run(module(x, "IRFFT", dims), x)
         (expected,) = xla_cpu.run(module(x, "IRFFT", dims), x)
         np.testing.assert_allclose(result, expected, atol=1e-6)
 
@@ -122,7 +123,7 @@ def test_zeros_in_imaginary_parts_of_half_a_spectrum() -> None:
 def test_empty(dims: tuple[int, ...]) -> None:
     x = np.zeros(dims, np.complex64)
     for kind in ("FFT", "IFFT"):
-        (result,) = xla_wasm.load(xla_wasm.compile(module(x, kind, dims[-1:]))).run(x)
+        (result,) = run(module(x, kind, dims[-1:]), x)
         assert result.shape == dims
 
 
@@ -150,7 +151,7 @@ def test_a_chirp_is_made_in_memory_that_constants_lie_in() -> None:
     real = builder.op("real", turned)
     table = builder.op("sine", builder.constant(weights.tolist()))
     result = builder.op("multiply", builder.op("reshape", real, shape=shape_of(weights)), table)
-    (actual,) = xla_wasm.load(xla_wasm.compile(builder.module(result))).run(x)
+    (actual,) = run(builder.module(result), x)
     np.testing.assert_allclose(actual[:, 0], np.fft.fft(x).real * np.sin(weights[:, 0]), rtol=1e-4, atol=1e-5)
 
 
@@ -181,6 +182,6 @@ def test_rows_in_several_calls(function: str, monkeypatch: pytest.MonkeyPatch) -
     axes = (1, 2, 3) if function.endswith("n") else None
     call = getattr(jnp.fft, function)
     module = lower((lambda x: call(x, axes=axes)) if axes else call, given)
-    (result,) = xla_wasm.load(xla_wasm.compile(module)).run(given)
+    (result,) = run(module, given)
     expected = getattr(np.fft, function)(given, axes=axes) if axes else getattr(np.fft, function)(given)
     np.testing.assert_allclose(result, expected, atol=2e-5 * np.abs(expected).max())

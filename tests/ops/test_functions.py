@@ -12,8 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-import xla_wasm
 from tests.support import closeness
+from tests.support.differential import run
+from tests.support.small_modules import operation
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
@@ -104,13 +105,10 @@ def shuffled(x: Array) -> Array:
     return np.random.default_rng(3).permutation(x)
 
 
-def run(target: str, opcode: str, *args: Array, **more: Any) -> tuple[list[Array], list[Array], list[Array]]:
+def results(target: str, opcode: str, *args: Array, **more: Any) -> tuple[list[Array], list[Array], list[Array]]:
     """The compiled result, the reference's and the true one of an operation on parameters."""
-    builder = Builder("function")
-    root = builder.op(opcode, *(builder.parameter(i, shape_of(a)) for i, a in enumerate(args)), **more)
-    module = builder.module(root)
-    compiled = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(*args)
-    return compiled, evaluate(module, *args), evaluate(module, *args, precision="f64")
+    module = operation(opcode, *args, **more)
+    return run(module, *args, target=target), evaluate(module, *args), evaluate(module, *args, precision="f64")
 
 
 def operands(opcode: str, x: Array) -> tuple[Array, ...]:
@@ -123,7 +121,7 @@ def operands(opcode: str, x: Array) -> tuple[Array, ...]:
     [(o, t) for o, t in product(INTEGER, INTEGERS) if o != "abs" or TYPES[t].kind == "signed"],
 )
 def test_integers(opcode: str, element_type: str, target: str) -> None:
-    compiled, expected, _ = run(target, opcode, *operands(opcode, integers(element_type)))
+    compiled, expected, _ = results(target, opcode, *operands(opcode, integers(element_type)))
     np.testing.assert_array_equal(compiled[0], expected[0])
 
 
@@ -131,7 +129,7 @@ def test_integers(opcode: str, element_type: str, target: str) -> None:
 @pytest.mark.parametrize("element_type", FLOATS)
 @pytest.mark.parametrize("opcode", EXACT_FLOAT)
 def test_exact_floats(opcode: str, element_type: str, target: str) -> None:
-    compiled, expected, _ = run(target, opcode, *operands(opcode, floats(element_type)))
+    compiled, expected, _ = results(target, opcode, *operands(opcode, floats(element_type)))
     closeness.assert_same(compiled[0], expected[0])
 
 
@@ -153,7 +151,7 @@ def within_ulp(actual: Array, true: Array) -> float:
 @targets
 @pytest.mark.parametrize("opcode", TRANSCENDENTAL)
 def test_functions_of_f32(opcode: str, target: str) -> None:
-    compiled, _, true = run(target, opcode, floats("f32", 30000))
+    compiled, _, true = results(target, opcode, floats("f32", 30000))
     assert within_ulp(compiled[0], true[0]) <= MAX_ULP
 
 
@@ -161,10 +159,10 @@ def test_functions_of_f32(opcode: str, target: str) -> None:
 @pytest.mark.parametrize("opcode", ["power", "atan2"])
 def test_functions_of_two_f32(opcode: str, target: str) -> None:
     x = floats("f32", 12000)
-    compiled, _, true = run(target, opcode, x, shuffled(x))
+    compiled, _, true = results(target, opcode, x, shuffled(x))
     assert within_ulp(compiled[0], true[0]) <= MAX_ULP
     x, y = np.abs(x[np.abs(x) < 50]), np.float32(0.37) * x[np.abs(x) < 50]
-    compiled, _, true = run(target, opcode, x, y)
+    compiled, _, true = results(target, opcode, x, y)
     assert within_ulp(compiled[0], true[0]) <= MAX_ULP
 
 
@@ -181,7 +179,7 @@ def test_powers_by_constants(exponent: float, element_type: str, target: str) ->
     module = b.module(
         b.op("tuple", power, b.op("divide", b.broadcast(b.constant(Shape(element_type), [1]), x.shape), power))
     )
-    actual, inverse = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(x)
+    actual, inverse = run(module, x, target=target)
     with np.errstate(all="ignore"):
         # A single 0.5 is a square root there, which is -0 of -0.
         wide = np.power(x.astype(np.longdouble), np.full(x.shape, exponent, np.longdouble))
@@ -201,7 +199,7 @@ def test_powers_of_small_floats_by_constants(exponent: int, target: str) -> None
         "power", b.parameter(0, Shape("bf16", x.shape)), b.broadcast(b.constant(Shape("bf16"), [exponent]), x.shape)
     )
     module = b.module(power)
-    (result,) = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(x)
+    (result,) = run(module, x, target=target)
     with np.errstate(all="ignore"):
         true = np.power(x.astype(np.float64), float(exponent)).astype(DTYPES["bf16"])
     np.testing.assert_array_equal(result.view(np.uint16), true.view(np.uint16))
@@ -212,7 +210,7 @@ def test_powers_of_small_floats_by_constants(exponent: int, target: str) -> None
 def test_functions_of_f64(opcode: str, target: str) -> None:
     """Against NumPy's f64, itself within about one ulp."""
     x = floats("f64", 3000)
-    compiled, _, true = run(target, opcode, *((x, shuffled(x)) if opcode in ("power", "atan2") else (x,)))
+    compiled, _, true = results(target, opcode, *((x, shuffled(x)) if opcode in ("power", "atan2") else (x,)))
     assert within_ulp(compiled[0], true[0]) <= MAX_ULP + 1
 
 
@@ -222,7 +220,7 @@ def test_functions_of_f64(opcode: str, target: str) -> None:
 def test_comparisons(element_type: str, direction: str, target: str) -> None:
     x = floats(element_type, 600) if element_type in FLOATS else integers(element_type)
     y = np.where(np.arange(len(x)) % 3 == 0, x, shuffled(x))
-    compiled, expected, _ = run(target, "compare", x, y, direction=direction)
+    compiled, expected, _ = results(target, "compare", x, y, direction=direction)
     np.testing.assert_array_equal(compiled[0], expected[0])
 
 
@@ -239,5 +237,5 @@ def test_conversions(source: str, result: str, target: str) -> None:
     )
     if source == "f64" and result == "f32":  # XLA and wasm may differ on denormals
         x = x[(np.abs(x) > 1e-37) | ~np.isfinite(x) | (x == 0)]
-    compiled, expected, _ = run(target, "convert", x, shape=Shape(result, x.shape))
+    compiled, expected, _ = results(target, "convert", x, shape=Shape(result, x.shape))
     closeness.assert_same(compiled[0], expected[0])

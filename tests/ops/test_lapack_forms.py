@@ -12,6 +12,7 @@ import pytest
 
 import xla_wasm
 from tests.support.closeness import Array
+from tests.support.differential import run
 from xla_wasm.reference import evaluate
 
 TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
@@ -43,7 +44,7 @@ def call(target: str, results: str, scalars: str, arrays: str, config: str = "")
 
 def results_of(module: xla_wasm.HloModule, *args: Array) -> list[Array]:
     """What the compiled module gives; the reference must take it too."""
-    compiled = [np.asarray(x) for x in xla_wasm.load(xla_wasm.compile(module)).run(*args)]
+    compiled = run(module, *args)
     known = evaluate(module, *args)
     for x, y in zip(compiled, known, strict=True):
         assert x.shape == y.shape and x.dtype == y.dtype
@@ -219,7 +220,7 @@ def test_eigenvectors_of_no_rows() -> None:
         "compute_left = 86, compute_right = 86",
     )
     x = np.zeros((0, 0), np.float32)
-    for made in (evaluate(module, x), xla_wasm.load(xla_wasm.compile(module)).run(x)):
+    for made in (evaluate(module, x), run(module, x)):
         assert [array.shape for array in made] == [(0,), (0,), (0, 0), (0, 0), ()] and made[-1] == 0
 
 
@@ -265,7 +266,7 @@ def test_options_that_are_not_there_are_refused() -> None:
 def of_tpu(f: Callable[..., Any], *args: Array) -> list[Array]:
     lowered = jax.jit(f).trace(*args).lower(lowering_platforms=("tpu",))
     module = xla_wasm.HloModule.from_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())
-    return [np.asarray(x) for x in xla_wasm.load(xla_wasm.compile(module)).run(*args)]
+    return run(module, *args)
 
 
 @pytest.mark.parametrize("dtype", ["f32", "c64"])

@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 
 import xla_wasm
-from tests.support.closeness import Array
-from xla_wasm.builder import Builder
+from tests.support import differential
+from tests.support.closeness import Array, allclose, assert_all
+from tests.support.small_modules import operation
 from xla_wasm.hlo.attrs import TriangularSolveOptions
 from xla_wasm.ops.arrays import DTYPES
-from xla_wasm.ops.sample import shape_of
 from xla_wasm.reference import evaluate
 
 TYPES = ("f32", "f64", "c64", "c128")
@@ -43,10 +43,8 @@ def positive(dtype: str, *dims: int, seed: int = 0) -> Array:
 
 
 def run(opcode: str, *args: Array, **attrs: Any) -> Array:
-    builder = Builder("m")
-    parameters = [builder.parameter(i, shape_of(a)) for i, a in enumerate(args)]
-    (result,) = xla_wasm.load(xla_wasm.compile(builder.module(builder.op(opcode, *parameters, **attrs)))).run(*args)
-    return np.asarray(result)
+    (result,) = differential.run(operation(opcode, *args, **attrs), *args)
+    return result
 
 
 def units(actual: Array, true: Array) -> float:
@@ -116,7 +114,7 @@ def of_jax(f: Callable[..., Any], *args: Array) -> tuple[list[Array], list[Array
         lowered = jax.jit(f).lower(*args)
         module = hlo_of(lowered)
         expected = [np.asarray(leaf) for leaf in jax.tree.leaves(lowered.compile()(*args))]
-    return [np.asarray(leaf) for leaf in xla_wasm.load(xla_wasm.compile(module)).run(*args)], expected
+    return differential.run(module, *args), expected
 
 
 def check(f: Callable[..., Any], *args: Array, allowed: float = 64) -> None:
@@ -207,5 +205,4 @@ def test_the_reference_knows_the_calls(f: Callable[..., Any], dims: tuple[int, .
         with jax.enable_x64(True):
             lowered = jax.jit(f).lower(a)
             expected = [np.asarray(leaf) for leaf in jax.tree.leaves(lowered.compile()(a))]
-        for x, y in zip(evaluate(hlo_of(lowered), a), expected, strict=True):
-            np.testing.assert_allclose(x, y, rtol=1e-12, atol=1e-12)
+        assert_all(evaluate(hlo_of(lowered), a), expected, allclose(1e-12, 1e-12))

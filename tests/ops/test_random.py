@@ -11,6 +11,7 @@ import pytest
 
 import xla_wasm
 from tests.support import xla_cpu
+from tests.support.differential import run
 from xla_wasm.builder import Builder
 from xla_wasm.compiler import stages
 from xla_wasm.hlo.ir import Instruction, Module
@@ -55,9 +56,7 @@ def test_bits_are_those_of_xla(algorithm: str, words: int, element_type: str) ->
 def test_bits_of_other_types(element_type: str) -> None:
     state = np.array([11, 12], np.uint64)
     module = _generator("rng_default", 2, element_type, (21,))
-    for actual, wanted in zip(
-        xla_wasm.load(xla_wasm.compile(module)).run(state), xla_wasm.evaluate(module, state), strict=True
-    ):
+    for actual, wanted in zip(run(module, state), xla_wasm.evaluate(module, state), strict=True):
         assert actual.dtype == wanted.dtype
         # An array of u4 or s4 has a byte for each; only the low half of it counts.
         mask = 15 if element_type in ("s4", "u4") and actual.dtype != np.uint64 else 255
@@ -105,9 +104,7 @@ def test_distributions_of_floats(element_type: str) -> None:
             _drawn(element_type, -2, 6, (count,)),
             _drawn(element_type, 3, 0.5, (count // 2, 2), "rng_normal"),
         )
-        results = [
-            xla_wasm.load(xla_wasm.compile(m)).run() if compiled else xla_wasm.evaluate(m) for m in (uniform, normal)
-        ]
+        results = [run(m) if compiled else xla_wasm.evaluate(m) for m in (uniform, normal)]
         (u,), (n,) = [[np.asarray(x).astype(np.float64) for x in r] for r in results]
         assert u.min() >= -2 and u.max() <= 6 and abs(u.mean() - 2) < 0.1 and abs(u.std() - 8 / 12**0.5) < 0.05
         histogram = np.histogram(u, 16, (-2, 6))[0]
@@ -120,7 +117,7 @@ def test_distributions_of_floats(element_type: str) -> None:
 def test_integers_take_every_value_of_the_range(element_type: str) -> None:
     low = 1 if element_type[0] == "u" else -3
     module = _drawn(element_type, low, 7, (4000,))
-    (drawn,) = xla_wasm.load(xla_wasm.compile(module)).run()
+    (drawn,) = run(module)
     values, counts = np.unique(drawn.astype(np.int64), return_counts=True)
     np.testing.assert_array_equal(values, range(low, 7))
     assert counts.min() > 4000 / len(values) * 0.8
@@ -130,7 +127,7 @@ def test_integers_take_every_value_of_the_range(element_type: str) -> None:
 def test_wide_ranges() -> None:
     for element_type, low, high in (("s32", -(2**31), 2**31 - 1), ("s64", -(2**63), 2**63 - 1), ("u64", 0, 2**64 - 1)):
         module = _drawn(element_type, low, high, (1000,))
-        (drawn,) = xla_wasm.load(xla_wasm.compile(module)).run()
+        (drawn,) = run(module)
         assert int(drawn.max()) - int(drawn.min()) > (high - low) * 0.95
         np.testing.assert_array_equal(drawn, xla_wasm.evaluate(module)[0])
 
@@ -228,7 +225,7 @@ def test_a_call_draws_anew_wherever_it_stands() -> None:
     b = Builder("m")
     bounds = b.constant(Shape("f32"), [0]), b.constant(Shape("f32"), [1])
     x, y = (b.op("call", *bounds, called=[draw]) for _ in range(2))
-    results = xla_wasm.load(xla_wasm.compile(b.module(b.op("tuple", x, y)))).run()
+    results = run(b.module(b.op("tuple", x, y)))
     assert len(np.unique(results)) == 8
 
 
@@ -265,6 +262,6 @@ def test_jax_random(implementation: str) -> None:
     expected = jax.jit(everything)(seed)
     hlo: Any = jax.jit(everything).lower(seed).compiler_ir("hlo")
     module = Module.from_proto(hlo.as_serialized_hlo_module_proto())
-    actual = xla_wasm.load(xla_wasm.compile(module)).run(seed)
+    actual = run(module, seed)
     for i, (a, e) in enumerate(zip(actual, expected, strict=True)):
         np.testing.assert_array_equal(a, np.asarray(e), f"result {i}")

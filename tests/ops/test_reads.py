@@ -198,7 +198,7 @@ def _takes_all(x: Instruction) -> bool:
     return not forgets and (x.opcode != "imag" or x.operands[0].shape.element_type != x.shape.element_type)
 
 
-@settings(max_examples=seeds.count(80, 200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=seeds.count(40, 200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_random_programs_read_what_the_records_say(data: st.DataObject) -> None:
     module, arguments = data.draw(st.sampled_from((draw_writer, draw_family)))(

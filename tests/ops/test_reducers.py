@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-import xla_wasm
 from tests.support import xla_cpu
+from tests.support.differential import differential, run
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import ScatterDimensionNumbers, Window, WindowDimension
 from xla_wasm.hlo.ir import Computation, Instruction
@@ -91,11 +91,7 @@ each = pytest.mark.parametrize(
 
 
 def check(opcode: str, *arguments: Array, called: tuple[Maker, ...], **attrs: Any) -> None:
-    module = case(opcode, arguments, (), called=called, **attrs).module()
-    expected = evaluate(module, *arguments)
-    for actual, wanted in zip(xla_wasm.load(xla_wasm.compile(module)).run(*arguments), expected, strict=True):
-        assert actual.dtype == wanted.dtype
-        np.testing.assert_array_equal(actual, wanted)
+    differential(case(opcode, arguments, (), called=called, **attrs).module(), *arguments)
 
 
 def window(*dims: Any) -> Window:
@@ -165,7 +161,7 @@ def test_long_prefix_sums_stay_near_the_true_ones(dims: tuple[int, ...], dimensi
     places = [along if d == dimension else (1,) for d in range(len(dims))]
     x = RNG.random(dims).astype(np.float32)
     module = case("reduce-window", (x, ZERO), (), called=(reducer("add", "f32"),), window=window(*places)).module()
-    (actual,) = xla_wasm.load(xla_wasm.compile(module)).run(x, ZERO)
+    (actual,) = run(module, x, ZERO)
     wide = np.flip(x, dimension) if reverse else x
     expected = np.cumsum(wide, dimension, np.float64)
     expected = np.flip(expected, dimension) if reverse else expected
@@ -204,7 +200,7 @@ def test_long_windows(
 def test_sums_of_long_windows_stay_near_the_true_ones(places: tuple[tuple[int, ...], ...]) -> None:
     x = RNG.random((200, 90)).astype(np.float32)
     module = case("reduce-window", (x, f32(0)), (), called=(reducer("add", "f32"),), window=window(*places)).module()
-    (actual,) = xla_wasm.load(xla_wasm.compile(module)).run(x, f32(0))
+    (actual,) = run(module, x, f32(0))
     (expected,) = evaluate(module, x, f32(0), precision="f64")
     assert np.all(np.abs(actual - expected) <= 8 * np.spacing(expected.astype(np.float32)))
 
@@ -230,7 +226,7 @@ def test_cumulative_sums_of_exponents(dims: tuple[int, ...], along: int, reverse
         "reduce-window", (x, start), (), called=(function("f32, f32", _add_of_exponents),), window=window(*places)
     ).module()
     assert cumulative(module.entry.root) == Cumulative(along, reverse)
-    (actual,) = xla_wasm.load(xla_wasm.compile(module)).run(x, start)
+    (actual,) = run(module, x, start)
     wide = np.flip(x, along) if reverse else x
     expected = np.logaddexp.accumulate(wide.astype(np.float64), along)
     np.testing.assert_allclose(actual, np.flip(expected, along) if reverse else expected, rtol=3e-6, atol=3e-6)
@@ -242,10 +238,7 @@ def test_cumulative_sums_of_exponents(dims: tuple[int, ...], along: int, reverse
 def as_on_xla(opcode: str, *arguments: Array, called: tuple[Maker, ...], **attrs: Any) -> Array:
     """The compiled result, which XLA:CPU has too, and the reference."""
     module = case(opcode, arguments, (), called=called, **attrs).module()
-    (result,) = xla_wasm.load(xla_wasm.compile(module)).run(*arguments)
-    for judge in (evaluate, xla_cpu.run):
-        np.testing.assert_array_equal(result, judge(module, *arguments)[0])
-    return result
+    return differential(module, *arguments, judges=(evaluate, xla_cpu.run))[0]
 
 
 @pytest.mark.parametrize("dims", [(1,), (5, 1), (5,), (32,), (33,), (1000,), (1025,), (5000,), (40, 50), (6, 40, 2)])

@@ -12,6 +12,7 @@ import pytest
 
 import xla_wasm.jax
 from tests.support import xla_cpu
+from tests.support.small_modules import operation
 from xla_wasm import HloModule
 from xla_wasm.builder import Builder
 from xla_wasm.errors import ArgumentError, UnsupportedError, XlaWasmError
@@ -19,7 +20,7 @@ from xla_wasm.hlo.attrs import ScatterDimensionNumbers, Window, WindowDimension
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
 from xla_wasm.ops.arrays import DTYPES
-from xla_wasm.ops.sample import f32, function, reducer, s32, shape, shape_of
+from xla_wasm.ops.sample import f32, function, reducer, s32, shape
 from xla_wasm.ops.sort.reference import merge_order
 from xla_wasm.ops.table import OPS
 from xla_wasm.reference import EVALUATE, evaluate
@@ -213,8 +214,7 @@ def test_every_operation_is_evaluated_or_it_is_said_why_not() -> None:
 
 
 def _applied(opcode: str, *args: Array, **more: Any) -> list[Array]:
-    b = Builder("one")
-    return evaluate(b.module(b.op(opcode, *(b.parameter(i, shape_of(a)) for i, a in enumerate(args)), **more)), *args)
+    return evaluate(operation(opcode, *args, **more), *args)
 
 
 INTEGERS = [t.name for t in TYPES.values() if t.kind in ("signed", "unsigned")]

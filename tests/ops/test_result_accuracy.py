@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import xla_wasm
+from tests.support.differential import run
 from xla_wasm.builder import XlaBuilder
 from xla_wasm.hlo.attrs import ResultAccuracy
 from xla_wasm.hlo.shape import Shape
@@ -24,7 +24,7 @@ def test_functions(opcode: str, accuracy: ResultAccuracy) -> None:
     module = b.module(b.op(opcode, b.Parameter(0, Shape("f32", (2000,))), result_accuracy=accuracy))
     low, high = {"acosh": (1, 9), "acos": (-1, 1), "asin": (-1, 1), "atanh": (-1, 1)}.get(opcode, (1e-3, 9))
     x = np.linspace(low, high, 2000).astype(np.float32)
-    result = xla_wasm.load(xla_wasm.compile(module)).run(x)[0].astype(np.float64)
+    result = run(module, x)[0].astype(np.float64)
     (true,) = evaluate(module, x, precision="f64")
     with np.errstate(invalid="ignore"):
         off = np.abs(result - true) / np.spacing(np.abs(true).astype(np.float32))

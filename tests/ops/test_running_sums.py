@@ -89,7 +89,7 @@ def near(got: np.ndarray[Any, Any], want: np.ndarray[Any, Any], scale: float, te
     np.testing.assert_array_less(np.abs(x - y)[~special], (eps * np.abs(y) + 2.0**-46 * scale + 1e-45)[~special], text)
 
 
-@pytest.mark.parametrize("seed", range(seeds.count(4, 8)))
+@pytest.mark.parametrize("seed", range(seeds.count(2, 8)))
 def test_as_near_as_sums_in_f64(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
     monkeypatch.setenv("XLA_WASM_VERIFY", "1")

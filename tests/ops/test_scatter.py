@@ -5,15 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import xla_wasm
-from xla_wasm import Options
+from tests.support.differential import BOTH, differential, run
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import ScatterDimensionNumbers
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.ops.arrays import Array
 from xla_wasm.ops.sample import array, shape
-from xla_wasm.reference import evaluate
 
 TYPES = ("f32", "f32", "f32", "s32", "u32", "bf16", "s8", "u16", "pred", "f64", "s64")
 INDICES = ("s32", "s32", "s32", "u32", "s8", "u8", "s16", "s64", "u64")
@@ -79,16 +77,10 @@ def _seen(rng: np.random.Generator, b: Builder, x: Instruction, dtype: str) -> I
     return x
 
 
-def _check(module: Module, arguments: list[Array], target: str) -> None:
-    actual = xla_wasm.load(xla_wasm.compile(module, Options(target=target))).run(*arguments)
-    for found, expected in zip(actual, evaluate(module, *arguments), strict=True):
-        np.testing.assert_array_equal(found, expected)
-
-
 @pytest.mark.parametrize("seed", range(60))
 def test_random_scatters(seed: int) -> None:
     module, arguments = random_scatter(seed)
-    _check(module, arguments, ("simd128", "relaxed-simd")[seed % 2])
+    differential(module, *arguments, targets=[BOTH[seed % 2]])
 
 
 def test_additions_keep_their_order() -> None:
@@ -104,9 +96,7 @@ def test_additions_keep_their_order() -> None:
         if -7 <= place < 7:
             expected[place] += value
     module = lower(lambda x, i: jax.numpy.zeros(7, np.float32).at[i].add(x), x, i)
-    for target in ("simd128", "relaxed-simd"):
-        (actual,) = xla_wasm.load(xla_wasm.compile(module, Options(target=target))).run(x, i)
-        np.testing.assert_array_equal(actual, expected)
+    differential(module, x, i, targets=BOTH, expected=[expected])
 
 
 def test_other_elements_keep_their_bits() -> None:
@@ -117,5 +107,5 @@ def test_other_elements_keep_their_bits() -> None:
     module = b.module(b.op("scatter", x, i, u, called=[_reducer("add", "f32")], scatter_dimension_numbers=numbers))
     bits = np.array([0x7F800001, 0xFFFFFFFF, 0x80000000, 0x3F800000], np.uint32)
     places = np.array([4, -1, 2**31 - 1, -(2**31)] * 4, np.int32)
-    (actual,) = xla_wasm.load(xla_wasm.compile(module)).run(bits.view(np.float32), places, np.ones(16, np.float32))
+    (actual,) = run(module, bits.view(np.float32), places, np.ones(16, np.float32))
     np.testing.assert_array_equal(actual.view(np.uint32), bits)

@@ -8,18 +8,9 @@ import numpy as np
 import pytest
 
 from tests.support import xla_cpu
-from tests.support.element_types import (
-    IN_XLA,
-    bits,
-    boundaries,
-    bounds,
-    codes,
-    compiled,
-    conversion,
-    module_of,
-    nearest,
-    without_nan,
-)
+from tests.support.differential import run
+from tests.support.element_types import IN_XLA, bits, boundaries, bounds, codes, conversion, nearest, without_nan
+from tests.support.small_modules import module_of
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.ir import Instruction
 from xla_wasm.hlo.shape import Shape
@@ -33,7 +24,7 @@ from xla_wasm.reference import evaluate
 @pytest.mark.parametrize("element_type", SMALL_FLOATS)
 def test_every_small_float_widens_exactly(element_type: str, target: str) -> None:
     x = codes(element_type)
-    (actual,) = compiled(conversion(x, target), x)
+    (actual,) = run(conversion(x, target), x)
     expected = x.astype(actual.dtype)
     np.testing.assert_array_equal(actual, expected)
     number = ~np.isnan(expected)
@@ -47,13 +38,13 @@ def test_every_small_float_comes_back(element_type: str) -> None:
         lambda b, p: b.op("convert", b.op("convert", p, shape=shape(f"f32[{len(x)}]")), shape=shape_of(x)), x
     )
     for target in ("simd128", "relaxed-simd"):
-        np.testing.assert_array_equal(bits(compiled(module, x, target=target)[0]), bits(x))
+        np.testing.assert_array_equal(bits(run(module, x, target=target)[0]), bits(x))
 
 
 @pytest.mark.parametrize("element_type", SMALL_FLOATS)
 def test_f32_rounds_as_ml_dtypes_does(element_type: str) -> None:
     x = without_nan(element_type, boundaries(element_type, np.float32))
-    (actual,) = compiled(conversion(x, element_type), x)
+    (actual,) = run(conversion(x, element_type), x)
     with np.errstate(over="ignore"):
         np.testing.assert_array_equal(bits(actual), bits(x.astype(DTYPES[element_type])))
 
@@ -68,7 +59,7 @@ def test_floats_round_as_on_xla(element_type: str, source: Any) -> None:
         expected = nearest(element_type, x)  # XLA:CPU rounds once where the processor can, elsewhere by way of f32
     else:
         expected = bits(xla_cpu.run(module, x)[0])
-    np.testing.assert_array_equal(bits(compiled(module, x)[0]), expected)
+    np.testing.assert_array_equal(bits(run(module, x)[0]), expected)
 
 
 @pytest.mark.parametrize("size", [1, 2, 3, None])
@@ -89,7 +80,7 @@ def test_f64_rounds_once_in_vectors_and_in_scalars(element_type: str, size: int 
             return b.op("tuple", rounded, b.op("negate", b.op("convert", rounded, shape=wide)))
 
         module = module_of(body, part)
-        targets = [compiled(module, part, target=target) for target in ("simd128", "relaxed-simd")]
+        targets = [run(module, part, target=target) for target in ("simd128", "relaxed-simd")]
         for rounded, negated in (evaluate(module, part), *targets):
             np.testing.assert_array_equal(bits(rounded), expected)
             np.testing.assert_array_equal(negated, -rounded.astype(np.float32))
@@ -106,12 +97,12 @@ def test_a_constant_of_f64_rounds_as_an_argument_does(element_type: str) -> None
             2.0**-25 * (1 + 2.0**-40),
         ]
     )
-    wanted = bits(compiled(conversion(x, element_type), x)[0])
+    wanted = bits(run(conversion(x, element_type), x)[0])
     form = shape(element_type)
     module = module_of(
         lambda b: b.op("tuple", *(b.op("convert", b.constant(shape("f64"), [number]), shape=form) for number in x))
     )
-    for results in (compiled(module), evaluate(module)):
+    for results in (run(module), evaluate(module)):
         np.testing.assert_array_equal(bits(np.array(results)), wanted)
 
 
@@ -119,7 +110,7 @@ def test_a_constant_of_f64_rounds_as_an_argument_does(element_type: str) -> None
 def test_f64_rounds_as_in_the_evaluator(element_type: str) -> None:
     x = without_nan(element_type, boundaries(element_type, np.float64))
     module = conversion(x, element_type)
-    np.testing.assert_array_equal(bits(compiled(module, x)[0]), bits(evaluate(module, x)[0]))
+    np.testing.assert_array_equal(bits(run(module, x)[0]), bits(evaluate(module, x)[0]))
 
 
 @pytest.mark.parametrize("source", ["s8", "u8", "s16", "s32", "u32", "s64", "u64", "s4", "u2", "pred"])
@@ -133,7 +124,7 @@ def test_integers_round_by_way_of_f32(element_type: str, source: str) -> None:
         .astype(np.int64 if low < 0 else np.uint64)
         .astype(DTYPES[source])
     )
-    (actual,) = compiled(conversion(x, element_type), x)
+    (actual,) = run(conversion(x, element_type), x)
     with np.errstate(over="ignore"):
         expected = x.astype(np.float32).astype(DTYPES[element_type])
     np.testing.assert_array_equal(bits(actual), bits(expected))
@@ -144,7 +135,7 @@ def test_integers_round_by_way_of_f32(element_type: str, source: str) -> None:
 def test_small_floats_to_other_types(element_type: str, target: str) -> None:
     x = codes(element_type)
     module = conversion(x, target)
-    (actual,), (expected,) = compiled(module, x), evaluate(module, x)
+    (actual,), (expected,) = run(module, x), evaluate(module, x)
     if TYPES[target].kind == "float":
         np.testing.assert_array_equal(bits(actual), bits(expected))
     else:
@@ -161,5 +152,5 @@ def test_every_reduction_of_precision(element_type: str, exponent_bits: int, man
         lambda b, p: b.op("reduce-precision", p, exponent_bits=exponent_bits, mantissa_bits=mantissa_bits), x
     )
     expected = bits(xla_cpu.run(module, x)[0])
-    np.testing.assert_array_equal(bits(compiled(module, x)[0]), expected)
+    np.testing.assert_array_equal(bits(run(module, x)[0]), expected)
     np.testing.assert_array_equal(bits(evaluate(module, x)[0]), expected)

@@ -10,6 +10,8 @@ import pytest
 
 import xla_wasm
 from tests.support import xla_cpu
+from tests.support.closeness import same_bits
+from tests.support.differential import BOTH, differential, run
 from xla_wasm.errors import UnsupportedError
 from xla_wasm.hlo.attrs import SliceDimension
 from xla_wasm.hlo.ir import Module
@@ -29,10 +31,6 @@ def less(*types: str, **attrs: Any) -> Maker:
 
 def sorting(comparator: Maker, dimension: int, *arrays: Array, is_stable: bool = True) -> Module:
     return case("sort", arrays, (), called=(comparator,), dimensions=(dimension,), is_stable=is_stable).module()
-
-
-def run(module: Module, *arrays: Array) -> list[Array]:
-    return xla_wasm.load(xla_wasm.compile(module)).run(*arrays)
 
 
 @pytest.mark.parametrize("length", [1, 2, 3, 7, 8, 9, 15, 16, 17, 33, 40, 41, 100, 255, 256, 257, 1000, 1025, 4099])
@@ -83,11 +81,8 @@ def test_a_comparator_that_is_no_order_loses_nothing(length: int, share: float, 
 
 def as_on_xla(module: Module, *arrays: Array, evaluated: bool = True) -> None:
     """Compiled, and evaluated, as XLA:CPU has it, bit for bit."""
-    results = run(module, *arrays)
-    for judge in (xla_cpu.run, evaluate) if evaluated else (xla_cpu.run,):
-        for actual, expected in zip(results, judge(module, *arrays), strict=True):
-            assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
-            assert actual.tobytes() == expected.tobytes()
+    judges = (xla_cpu.run, evaluate) if evaluated else (xla_cpu.run,)
+    differential(module, *arrays, judges=judges, near=same_bits)
 
 
 @pytest.mark.parametrize("length", [5, 8, 9, 16, 17, 18, 33, 255, 256, 1000, 5000])
@@ -232,8 +227,7 @@ def test_parts_of_sorts_are_those_of_xla(
     if counted in (None, dimension):
         as_on_xla(module, x, given)
     else:  # XLA:CPU gives the places along the other dimension
-        for actual, expected in zip(run(module, x, given), evaluate(module, x, given), strict=True):
-            np.testing.assert_array_equal(actual, expected)
+        differential(module, x, given)
 
 
 def test_equal_elements_of_a_constant_comparator_stay() -> None:
@@ -266,9 +260,7 @@ def test_both_sides_by_the_same_key(length: int, direction: str) -> None:
     x = RNG.normal(size=length).astype(np.float32)
     x[RNG.integers(0, length, 10)] = SPECIAL
     places = np.arange(length, dtype=np.int32)
-    module = sorting(comparator, 0, x, places)
-    for actual, expected in zip(run(module, x, places), evaluate(module, x, places), strict=True):
-        np.testing.assert_array_equal(actual.view(np.int32), expected.view(np.int32))
+    differential(sorting(comparator, 0, x, places), x, places, near=same_bits)
 
 
 FLOATS = ("f32", "f64", "f16", "bf16")
@@ -289,11 +281,8 @@ def test_long_rows_of_every_type(element_type: str, direction: str, order: str |
     elif floats:
         x[:, :2] = [0.0, -0.0]
     places = np.broadcast_to(np.arange(3000, dtype=np.int32), (2, 3000)).copy()
-    module = sorting(less(element_type, "s32", **attrs), 1, x, places)
-    for actual, expected in zip(run(module, x, places), evaluate(module, x, places), strict=True):
-        if floats and actual.dtype != np.int32:
-            actual, expected = actual.view(np.uint8), expected.view(np.uint8)  # zeros and NaNs have an order
-        np.testing.assert_array_equal(actual, expected)
+    # Zeros and NaNs have an order.
+    differential(sorting(less(element_type, "s32", **attrs), 1, x, places), x, places, near=same_bits)
 
 
 def test_a_comparator_with_a_loop_is_refused() -> None:
@@ -330,9 +319,7 @@ def test_the_best(length: int, k: int, element_type: str, largest: bool) -> None
     x = array(element_type, RNG.integers(0, 40, (3, length)) % (2 if element_type == "pred" else 100))
     if element_type[0] == "f" and length > 10:
         x[0, :10] = SPECIAL
-    module = case("topk", (x,), (), k=k, largest=largest).module()
-    for actual, expected in zip(run(module, x), evaluate(module, x), strict=True):
-        np.testing.assert_array_equal(actual, expected)
+    differential(case("topk", (x,), (), k=k, largest=largest).module(), x)
 
 
 @pytest.mark.parametrize("seed", range(60))
@@ -341,10 +328,7 @@ def test_the_best_of_random_rows(seed: int) -> None:
     from tests.support.random_topk import random_topk
 
     module, arguments = random_topk(seed)
-    for target in ("simd128", "relaxed-simd"):
-        actual = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(*arguments)
-        for found, expected in zip(actual, evaluate(module, *arguments), strict=True):
-            np.testing.assert_array_equal(found.view(np.uint8), expected.view(np.uint8))
+    differential(module, *arguments, targets=BOTH, near=same_bits)
 
 
 @pytest.mark.parametrize("order", ["rising", "falling", "equal", "few", "periodic", "in columns", "NaN and zeros"])
@@ -363,9 +347,7 @@ def test_the_best_in_any_order(order: str, length: int, k: int, largest: bool) -
         "NaN and zeros": RNG.choice([np.nan, -np.nan, 0.0, -0.0, np.inf, 1], length),
     }[order]
     x = f32(x)
-    module = case("topk", (x,), (), k=k, largest=largest).module()
-    for actual, expected in zip(run(module, x), evaluate(module, x), strict=True):
-        np.testing.assert_array_equal(actual, expected)
+    differential(case("topk", (x,), (), k=k, largest=largest).module(), x)
 
 
 @pytest.mark.parametrize("ascending", [True, False])

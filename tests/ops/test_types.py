@@ -11,7 +11,10 @@ import pytest
 
 import xla_wasm
 from tests.support import closeness, xla_cpu
-from tests.support.element_types import BELOW_A_BYTE, Array, bounds, compiled, module_of
+from tests.support.closeness import assert_all, equal
+from tests.support.differential import differential, run
+from tests.support.element_types import BELOW_A_BYTE, Array, bounds
+from tests.support.small_modules import module_of, operation
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import DotDimensionNumbers, Window, WindowDimension
 from xla_wasm.hlo.ir import Computation, Instruction, Module
@@ -56,8 +59,7 @@ def test_every_operation_on_every_pair(element_type: str) -> None:
         return b.op("tuple", *pairs, *singles, *tests, b.op("clamp", q, p, q))
 
     module = module_of(body, x, y)
-    for actual, expected in zip(compiled(module, x, y), evaluate(module, x, y), strict=True):
-        np.testing.assert_array_equal(actual, expected)
+    assert_all(run(module, x, y), evaluate(module, x, y), equal)
 
 
 def test_what_hosts_leave_above_the_bits_does_not_count() -> None:
@@ -66,7 +68,7 @@ def test_what_hosts_leave_above_the_bits_does_not_count() -> None:
         x = codes_.view(DTYPES[element_type])
         module = module_of(lambda b, p: b.op("convert", p, shape=shape("s32[5]")), x)
         low = (codes_ & 15).astype(np.int32)
-        np.testing.assert_array_equal(compiled(module, x)[0], low - 16 * (low >> 3) if element_type == "s4" else low)
+        np.testing.assert_array_equal(run(module, x)[0], low - 16 * (low >> 3) if element_type == "s4" else low)
 
 
 @pytest.mark.parametrize(
@@ -84,7 +86,7 @@ def test_bits_keep_their_places(source: str, target: str) -> None:
     raw = np.random.default_rng(3).integers(0, 256, (*dims, dtype.itemsize)).astype(np.uint8) & np.uint8(mask)
     x = raw.view(dtype)[..., 0]
     module = module_of(lambda b, p: b.op("bitcast-convert", p, shape=shape(target)), x)
-    results = [compiled(module, x)[0], evaluate(module, x)[0]]
+    results = [run(module, x)[0], evaluate(module, x)[0]]
     if "f4" not in source + target:
         results.append(xla_cpu.run(module, x)[0])
     # Numbers, for the bits above a type's own mean nothing.
@@ -103,14 +105,6 @@ def random(element_type: str, *dims: int, seed: int = 0) -> Array:
     return rng.integers(*bounds(element_type), dims).astype(DTYPES[element_type])
 
 
-def same_everywhere(module: Module, *args: Array, xla: bool = True, ulp: float = 0) -> None:
-    results = compiled(module, *args)
-    judges = [evaluate(module, *args), *([xla_cpu.run(module, *args)] if xla else [])]
-    for judge in judges:
-        for actual, expected in zip(results, judge, strict=True):
-            closeness.assert_same(actual, expected, ulp)
-
-
 @pytest.mark.parametrize("element_type", ["f16", "bf16", "f8e4m3fn", "f8e5m2fnuz", "f4e2m1fn", "s4", "u4", "s2"])
 def test_movement(element_type: str) -> None:
     x = random(element_type, 5, 7)
@@ -127,9 +121,7 @@ def test_movement(element_type: str) -> None:
             "tuple", turned, joined, cut, updated, spread, b.op("reshape", turned, shape=shape(f"{element_type}[35]"))
         )
 
-    module = module_of(body, x, index)
-    for actual, expected in zip(compiled(module, x, index), evaluate(module, x, index), strict=True):
-        np.testing.assert_array_equal(actual, expected)
+    differential(module_of(body, x, index), x, index)
 
 
 def slices(*bounds: tuple[int, int, int]) -> Any:
@@ -155,7 +147,7 @@ def test_products(left: str, right: str, result: str, m: int, k: int, n: int) ->
     module = module_of(
         lambda b, p, q: b.op("dot", p, q, shape=shape(f"{result}[{m},{n}]"), dot_dimension_numbers=numbers), x, y
     )
-    (actual,) = compiled(module, x, y)
+    (actual,) = run(module, x, y)
     exact = x.astype(np.float64) @ y.astype(np.float64)
     if TYPES[result].kind == "float":
         # One rounding of a sum in f32.
@@ -184,9 +176,7 @@ def test_reductions_round_at_every_step_as_on_xla(
     module = module_of(
         lambda b, p, z: b.op("reduce", p, z, called=[_scalar_op(opcode, element_type)], dimensions=reduced), x, first
     )
-    (result,) = compiled(module, x, first)
-    for judge in (xla_cpu.run, evaluate):
-        assert result.tobytes() == judge(module, x, first)[0].tobytes()
+    differential(module, x, first, judges=(xla_cpu.run, evaluate), near=closeness.same_bits)
 
 
 @pytest.mark.parametrize("element_type", ["bf16", "f8e4m3fn"])
@@ -205,10 +195,7 @@ def test_windows_and_scattered_sources_round_at_every_step_as_on_xla(element_typ
         return b.op("tuple", scattered, b.op("reduce-window", p, z, called=[add], window=window))
 
     module = module_of(body, x, source, zero)
-    judges = [judge(module, x, source, zero) for judge in (xla_cpu.run, evaluate)]
-    for result, *others in zip(compiled(module, x, source, zero), *judges, strict=True):
-        for other in others:
-            np.testing.assert_array_equal(result.view(np.uint8), other.view(np.uint8))
+    differential(module, x, source, zero, judges=(xla_cpu.run, evaluate), near=closeness.same_bits)
 
 
 @pytest.mark.parametrize("element_type", ["f8e4m3fn", "f8e5m2", "f8e3m4", "f8e4m3b11fnuz"])
@@ -216,10 +203,7 @@ def test_windows_and_scattered_sources_round_at_every_step_as_on_xla(element_typ
 def test_8_bit_results_are_rounded_to_f16_first_as_on_xla(element_type: str, opcode: str) -> None:
     codes_ = np.arange(256, dtype=np.uint8).view(DTYPES[element_type])
     x, y = (np.ascontiguousarray(v) for v in np.meshgrid(codes_, codes_))
-    module = module_of(lambda b, p, q: b.op(opcode, p, q), x, y)
-    (result,) = compiled(module, x, y)
-    for judge in (xla_cpu.run, evaluate):
-        np.testing.assert_array_equal(result.astype(np.float32), judge(module, x, y)[0].astype(np.float32))
+    differential(operation(opcode, x, y), x, y, judges=(xla_cpu.run, evaluate))
 
 
 def test_an_8_bit_product_is_rounded_to_f16_first_as_on_xla() -> None:
@@ -228,9 +212,7 @@ def test_an_8_bit_product_is_rounded_to_f16_first_as_on_xla() -> None:
     module = module_of(
         lambda b, p, q: b.op("dot", p, q, dot_dimension_numbers=DotDimensionNumbers((1,), (0,), (), ())), x, y
     )
-    (result,) = compiled(module, x, y)
-    for judge in (xla_cpu.run, evaluate):
-        np.testing.assert_array_equal(result.view(np.uint8), judge(module, x, y)[0].view(np.uint8))
+    differential(module, x, y, judges=(xla_cpu.run, evaluate), near=closeness.same_bits)
 
 
 @pytest.mark.parametrize("element_type", ["f8e4m3fn", "f8e5m2fnuz"])
@@ -242,7 +224,7 @@ def test_8_bit_results_that_become_f16_are_rounded_to_that_only(element_type: st
     module = module_of(lambda b, p, q: b.op("convert", b.op("multiply", p, q), shape=shape(f"{target}[1000]")), x, y)
     rounded = (x.astype(np.float32) * y.astype(np.float32)).astype(np.float16)
     expected = rounded if target == "f16" else rounded.astype(x.dtype).astype(DTYPES[target])
-    np.testing.assert_array_equal(compiled(module, x, y)[0], expected)
+    np.testing.assert_array_equal(run(module, x, y)[0], expected)
 
 
 def test_bf16_that_xla_multiplies_in_f32_is_not_rounded_before() -> None:
@@ -255,7 +237,7 @@ def test_bf16_that_xla_multiplies_in_f32_is_not_rounded_before() -> None:
         return b.op("dot", b.op("multiply", p, q), r, dot_dimension_numbers=numbers, shape=shape("f32[40,30]"))
 
     module = module_of(body, x, w, y)
-    (result,) = compiled(module, x, w, y)
+    (result,) = run(module, x, w, y)
     np.testing.assert_allclose(result, xla_cpu.run(module, x, w, y)[0], rtol=1e-5, atol=1e-5)
 
 
@@ -290,8 +272,7 @@ ENTRY main {
 
 
 def test_a_reducer_keeps_the_roundings_it_asks_for() -> None:
-    module = Module.from_text(HLO_REDUCER)
-    same_everywhere(module, random("bf16", 4, 9), xla=False)
+    differential(HLO_REDUCER, random("bf16", 4, 9))
 
 
 HLO_LOOP = """
@@ -343,7 +324,7 @@ ENTRY main {
 
 def test_loop_state() -> None:
     x = np.abs(random("bf16", 7)) + DTYPES["bf16"].type(1)
-    same_everywhere(Module.from_text(HLO_LOOP), x, np.array(1.5, np.float16), random("s4", 7))
+    differential(HLO_LOOP, x, np.array(1.5, np.float16), random("s4", 7), judges=(evaluate, xla_cpu.run))
 
 
 HLO_SCATTER = """
@@ -373,7 +354,7 @@ def test_one_computation_scatters_and_sums() -> None:
     x = np.array([256, 256, 1, 2, 3, 4], DTYPES["bf16"])
     i = np.array([0, 0, 1, 5, 9], np.int32)
     u = np.array([1, 1, 1.5, 0.125, 7], DTYPES["bf16"])
-    added, total, windows = compiled(Module.from_text(HLO_SCATTER), x, i, u)
+    added, total, windows = run(HLO_SCATTER, x, i, u)
     assert added.astype(float).tolist()[2:] == [1, 2, 3, 4.125]
     for actual, expected in zip((added, total, windows), evaluate(Module.from_text(HLO_SCATTER), x, i, u), strict=True):
         np.testing.assert_array_equal(actual.view(np.uint16), expected.view(np.uint16))
@@ -390,7 +371,7 @@ def test_each_operation_rounds() -> None:
         return p
 
     module = module_of(body, x)
-    assert compiled(module, x)[0].astype(float).tolist() == [1] * 9
+    assert run(module, x)[0].astype(float).tolist() == [1] * 9
     np.testing.assert_array_equal(evaluate(module, x)[0], x)
 
 
@@ -398,7 +379,7 @@ def test_batch_norm_has_statistics_in_f32() -> None:
     x, scale, offset = (random("bf16", *dims) for dims in ((64, 8, 3), (3,), (3,)))
     x = (x.astype(np.float32) + 20).astype(DTYPES["bf16"])
     module = module_of(lambda b, *p: b.op("batch-norm-training", *p, epsilon=0.001, feature_index=2), x, scale, offset)
-    y, mean, variance = (v.astype(np.float64) for v in compiled(module, x, scale, offset))
+    y, mean, variance = (v.astype(np.float64) for v in run(module, x, scale, offset))
     wide = x.astype(np.float64)
     np.testing.assert_allclose(mean, wide.mean((0, 1)), rtol=2.0**-8)
     np.testing.assert_allclose(variance, wide.var((0, 1)), rtol=2.0**-8)
@@ -485,6 +466,6 @@ def test_without_ml_dtypes_bits_stand_for_values(monkeypatch: pytest.MonkeyPatch
 def test_arrays_pass_through_unchanged(element_type: str) -> None:
     x = random(element_type, 3, 5)
     module = module_of(lambda b, p: b.op("transpose", p, dimensions=(1, 0)), x)
-    (actual,) = compiled(module, x)
+    (actual,) = run(module, x)
     assert actual.dtype == x.dtype
     np.testing.assert_array_equal(actual.astype(np.float64), x.T.astype(np.float64))

@@ -30,7 +30,7 @@ ROOMS = {
     "mapping": "ops.stablehlo ops.*.stablehlo ops.*.special ops.*.special_tables",
     "lowering": "ops.*.lower ops.*.sliding ops.*.cumulative "
     "ops.*.running ops.*.columns ops.*.best ops.*.topk ops.*.radix ops.*.introsort ops.*.order ops.*.depthwise",
-    "meaning": "reference ops.arrays ops.*.reference ops.*.combine ops.*.complex_reference ops.*.meeting "
+    "meaning": "reference ops.arrays ops.*.reference ops.*.combine ops.*.complex_reference ops.*.rendezvous "
     "ops.*.membership "
     "ops.*.reflections ops.*.spectral",
     "samples": "ops.sample ops.docs ops.*.samples ops.*.samples_complex ops.*.samples_devices ops.*.samples_narrow",
@@ -231,3 +231,19 @@ def test_a_small_network_is_compiled_without_the_families_that_it_does_not_have(
     assert not {*late, "dataclasses", "inspect", "pathlib", "numpy", "xla_wasm.builder", "xla_wasm.hlo.text.parser"} & {
         *loaded
     }
+
+
+def test_what_tests_share_knows_no_test() -> None:
+    """Files of tests may take from each other; what is shared, and what runs by itself, takes from no test."""
+    tests = ROOT.parent / "tests"
+    wrong = [
+        f"{path.relative_to(tests)}: {line.strip()}"
+        for path in sorted(tests.rglob("*.py"))
+        if not path.name.startswith("test_")
+        for line in path.read_text(encoding="utf-8").splitlines()
+        if re.match(r"\s*(from|import) .*\btest_\w+", line)
+    ]
+    assert not wrong, "\n".join(wrong)
+    homeless = [path.name for path in tests.glob("*.py") if path.name not in ("__init__.py", "conftest.py")]
+    assert not homeless, "test files lie in rooms, what they share in support/"
+    assert all((path.parent / "__init__.py").is_file() for path in tests.rglob("*.py")), "names are tests.ROOM.MODULE"

@@ -6,7 +6,6 @@ from __future__ import annotations
 import hashlib
 import os
 import re
-import shutil
 import subprocess
 import sys
 import venv
@@ -15,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import xla_wasm
+from tests.support.once import built_wheel
 from xla_wasm.lowering.table import ELEMENTAL, ELEMENTWISE, KERNELS
 from xla_wasm.ops.dynamic.record import SIZES
 from xla_wasm.ops.hostio.expand import HOST
@@ -80,16 +80,12 @@ def test_processes_compile_to_the_same_bytes(target: str) -> None:
     assert len(hashes.pop().strip()) == hashlib.sha256().digest_size * 2
 
 
-def test_wheel_works_in_an_empty_environment(tmp_path: Path) -> None:
-    # From a copy: the build makes the runtime table anew, which other tests are reading here.
-    made = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "dist")
-    shutil.copytree(ROOT, tmp_path / "source", ignore=made)
-    run(sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--wheel-dir", tmp_path, tmp_path / "source")
-    (wheel,) = tmp_path.glob("*.whl")
+def test_wheel_works_in_an_empty_environment(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    wheel = built_wheel(tmp_path_factory)
     assert wheel.name.endswith("-py3-none-any.whl")
     venv.create(tmp_path / "env", with_pip=False)
     python = tmp_path / "env" / "bin" / "python"
-    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", wheel)
+    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile", wheel)
     command = tmp_path / "env" / "bin" / "xla-wasm"
     bare = {"PATH": "/nonexistent", "PYTHONPATH": "", "VIRTUAL_ENV": ""}  # no compiler, and nothing of this checkout
     run(command, "compile", MODEL, "-o", tmp_path / "digits.wasm", **bare)

@@ -17,6 +17,7 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import xla_wasm
+from tests.support import seeds
 from tests.support.browsing import PHONE, SCREENSHOTS, training
 from xla_wasm import safetensors
 from xla_wasm.hlo.ir import Module
@@ -133,22 +134,23 @@ def test_sizes_are_the_same_in_python_and_in_the_page(generate: Any) -> None:
 
 
 def test_it_learns_and_writes(generate: Any) -> None:
-    """300 steps from random weights: below 2.2 nats a character, on text whose single characters have 3.3."""
+    """100 steps from random weights: below 2.6 nats a character, on text whose single characters have 3.3; after 300
+    below 2.2."""
     page = generate(viewport={"width": 1200, "height": 1000})
     expect(page.locator("#text-facts")).to_have_text("238,006 characters, 69 different ones.")
     page.get_by_role("button", name="Start").click()
     expect(page.locator("#samples li").first).to_contain_text("0 steps", timeout=60_000)
     expect(page.locator("#output")).not_to_be_empty()
-    steps(page, 300)
+    steps(page, seeds.count(100, 300))
     page.get_by_role("button", name="Pause").click()
-    assert number(page, "#loss-value") < 2.2
+    assert number(page, "#loss-value") < (2.2 if seeds.exhaustive else 2.6)
     assert page.locator("#samples li").count() >= 3
     picture(page, "light")
     text = writes(page, "ROMEO.", 0.8)
     assert (
         text.startswith("ROMEO.")
         and len(text) > 500
-        and sum(text.count(word) for word in (" the ", " and ", " to ", " I ")) > 3
+        and sum(text.count(word) for word in (" the ", " and ", " to ", " I ")) > seeds.count(0, 3)
     )
     assert number(page, "#rate") >= 200
     expect(page.locator("#rate-unit")).to_have_text("characters a second")

@@ -20,7 +20,7 @@ from playwright.sync_api import Browser, Page, expect
 
 import xla_wasm
 from tests.support.browsing import SCREENSHOTS, served
-from tests.support.pyodide_folder import ROOT, pyodide_folder
+from tests.support.once import ROOT, pyodide_folder
 from xla_wasm.errors import XlaWasmError
 from xla_wasm.site import pages
 from xla_wasm.site.explain import Workbench, failure

@@ -80,7 +80,7 @@ def test_operations_on_blocks(op: Op) -> None:
     assert bool(count) == (op.opcode not in UNCUT)
 
 
-@settings(max_examples=seeds.count(50, 100), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=seeds.count(25, 100), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_random_operations_on_blocks(data: st.DataObject) -> None:
     module, arguments = data.draw(st.sampled_from((draw_writer, draw_family)))(

@@ -16,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import xla_wasm
+from tests.support.differential import run
 from tests.support.node_host import ROOT, node_for
 from xla_wasm.artifact import Artifact
 from xla_wasm.builder import Builder
@@ -424,7 +425,7 @@ def test_bitcast(before: Order, after: Order) -> None:
     check(module, value)
     data = -2 * value.transpose(before[::-1]).reshape(-1)
     expected = data.reshape([(4, 1, 6)[d] for d in after[::-1]]).transpose(np.argsort(after[::-1]))
-    np.testing.assert_array_equal(xla_wasm.load(xla_wasm.compile(module)).run(value)[0], expected)
+    np.testing.assert_array_equal(run(module, value)[0], expected)
 
 
 @pytest.mark.parametrize("order", list(permutations(range(4))))
@@ -457,14 +458,14 @@ def test_bitcast_of_tiles() -> None:
     value = array(tiled)
     module = b.module(b.tuple(same, other))
     check(module, value)
-    actual = xla_wasm.load(xla_wasm.compile(module)).run(value)
+    actual = run(module, value)
     np.testing.assert_array_equal(actual[0], value[None])
     np.testing.assert_array_equal(actual[1], value.T)
     whole = Shape("f32", (4, 8), Layout((1, 0), ((4, 4),)))
     b = Builder("line")
     root = bitcast(b, b.parameter(0, whole), Shape("f32", (32,)))
     value = array(whole)
-    assert xla_wasm.load(xla_wasm.compile(b.module(root))).run(value)[0].tobytes() == pack(whole, value).tobytes()
+    assert run(b.module(root), value)[0].tobytes() == pack(whole, value).tobytes()
 
 
 @st.composite
@@ -505,4 +506,4 @@ def test_bitcasts_read_the_bytes(shapes: tuple[Shape, Shape]) -> None:
     both = np.flatnonzero(filled[:n] & wanted[:n])
     np.testing.assert_array_equal(result[both], data[both])
     if target.element_type == "f32":
-        np.testing.assert_array_equal(xla_wasm.load(xla_wasm.compile(module)).run(value), evaluate(module, value))
+        np.testing.assert_array_equal(run(module, value), evaluate(module, value))

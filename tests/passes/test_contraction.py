@@ -9,6 +9,8 @@ import pytest
 
 import xla_wasm
 from tests.support import seeds
+from tests.support.closeness import equal
+from tests.support.differential import BOTH, differential
 from xla_wasm import Options
 from xla_wasm.hlo.ir import Module
 from xla_wasm.passes import pipeline
@@ -90,7 +92,7 @@ ENTRY main {{
     return text, [dims, () if scaled else dims, dims], tuple(turned)
 
 
-@pytest.mark.parametrize("seed", range(seeds.count(3, 6)))
+@pytest.mark.parametrize("seed", range(seeds.count(2, 6)))
 def test_an_element_has_one_value(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
     monkeypatch.setenv("XLA_WASM_VERIFY", "1")
@@ -135,6 +137,4 @@ ENTRY main {
 """
     rng = np.random.default_rng(1)
     x = (rng.normal(size=300) + 1j * rng.normal(size=300)).astype(np.complex64)
-    for target in ("simd128", "relaxed-simd"):
-        (result,) = xla_wasm.load(xla_wasm.compile(Module.from_text(text), Options(target=target))).run(x)
-        np.testing.assert_array_equal(result, 0)
+    differential(text, x, targets=BOTH, expected=[0], near=equal)

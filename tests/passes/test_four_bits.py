@@ -13,6 +13,7 @@ from jax import lax
 
 import xla_wasm
 from tests.support import seeds
+from tests.support.differential import differential
 from xla_wasm import Options, evaluate
 from xla_wasm.compiler import stages, trace
 from xla_wasm.hlo.ir import Module
@@ -59,23 +60,17 @@ def program(seed: int) -> tuple[Callable[..., Any], list[Array]]:
     return fn, [q, s, x]
 
 
-@pytest.mark.parametrize("seed", range(seeds.count(60, 600)))
+@pytest.mark.parametrize("seed", range(seeds.count(30, 600)))
 def test_random_programs(seed: int) -> None:
     fn, arrays = program(seed)
     module = lower(fn, *arrays)
     expected = evaluate(module, *arrays)
-    for options in (
-        Options(),
-        Options(target="relaxed-simd", tune="v8", weights=("q", "s")),
-        Options(threads=True, weights=("q",)),
-    ):
-        exe = xla_wasm.load(xla_wasm.compile(module, options), threads=2 if options.threads else 1)
-        for name, array in zip("qs", arrays) if options.weights else ():
-            if name in options.weights:
-                exe.set(name, array)
-        given = [a for name, a in zip("qsx", arrays) if name not in options.weights]
-        for actual, wanted in zip(exe.run(*given), expected, strict=True):
-            np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-5 * np.abs(wanted).max(initial=0))
+
+    def near(actual: Array, wanted: Array) -> None:
+        np.testing.assert_allclose(actual, wanted, rtol=1e-5, atol=1e-5 * np.abs(wanted).max(initial=0))
+
+    for target, weights in (("simd128", ()), ("relaxed-simd for v8", ("q", "s")), ("threads", ("q",))):
+        differential(module, *arrays, targets=[target], expected=expected, near=near, weights=weights)
 
 
 def quantized(m: int, k: int, n: int, block: int, along: int = 0) -> Module:
@@ -175,7 +170,7 @@ def moved(rng: np.random.Generator) -> tuple[Callable[[Array, Array], Array], Ar
 def test_blocks_that_are_constant() -> None:
     """What is said to be the same in a block is."""
     found = 0
-    for seed in range(seeds.count(300, 5000)):
+    for seed in range(seeds.count(150, 5000)):
         rng = np.random.default_rng(seed)
         fn, x = moved(rng)
         at = np.int32(rng.integers(0, 3))

@@ -6,8 +6,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-import xla_wasm
-from xla_wasm import Options
+from tests.support.closeness import allclose
+from tests.support.differential import differential, run
 from xla_wasm.hlo.ir import Module
 from xla_wasm.ops.elementwise.fraction import FRACTION
 from xla_wasm.passes import pipeline
@@ -32,9 +32,9 @@ ENTRY main {{
 )
 def test_where_it_is_known(dtype: str, power: str, operand: str, known: bool) -> None:
     module = Module.from_text(SOFTPLUS.format(dtype, 9, power, operand))
-    for run in pipeline.PASSES:
-        if run.__name__ == "mark_fractions":
-            run(module)
+    for rewrite in pipeline.PASSES:
+        if rewrite.__name__ == "mark_fractions":
+            rewrite(module)
     assert any(FRACTION in x.attrs for x in module.entry.instructions) is known
 
 
@@ -48,7 +48,7 @@ def test_it_is_exact(target: str) -> None:
         [special, rng.normal(0, 10, 40_000), np.exp(rng.normal(-8, 5, 10_000)), rng.uniform(-0.8, 0.8, 10_000)]
     ).astype(np.float32)
     module = Module.from_text(SOFTPLUS.format("f32", len(x), "n", "e"))
-    found, e = xla_wasm.load(xla_wasm.compile(module, Options(target=target))).run(x)
+    found, e = run(module, x, target=target)
     true = np.log1p(e.astype(np.float64))
     np.testing.assert_array_equal(np.isnan(found), np.isnan(x))
     assert not np.signbit(found[~np.isnan(x)]).any()
@@ -76,6 +76,4 @@ ENTRY main {
 """
     rng = np.random.default_rng(1)
     x, y = rng.normal(0, 3, (64, 64)).astype(np.float32), np.exp(rng.normal(0, 20, (64, 64))).astype(np.float32)
-    module = Module.from_text(text)
-    for found, expected in zip(xla_wasm.load(xla_wasm.compile(module)).run(x, y), evaluate(module, x, y), strict=True):
-        np.testing.assert_allclose(found, expected, rtol=1e-5)
+    differential(text, x, y, near=allclose(1e-5))

@@ -8,8 +8,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-import xla_wasm
 from tests.support import xla_cpu
+from tests.support.differential import differential, run
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.types import limits, wrap
 from xla_wasm.ops.control.counting import trips_until
@@ -81,17 +81,14 @@ def test_every_way_to_count_in_4_bits(element_type: str) -> None:
 def test_counted_as_if_run(element_type: str, start: int, step: int, direction: str, bound: int) -> None:
     module = Module.from_text(looping(element_type, start, step, direction, bound))
     x = np.array([1.5, 2], np.float32)
-    results = xla_wasm.load(xla_wasm.compile(module)).run(x)
-    for judge in (evaluate, xla_cpu.run):
-        for actual, expected in zip(results, judge(module, x), strict=True):
-            np.testing.assert_array_equal(actual, expected)
+    differential(module, x, judges=(evaluate, xla_cpu.run))
     pipeline.run(module)
     assert not any(y.opcode == "while" for y in module.instructions())
 
 
 def test_what_starts_from_an_argument_is_added_to() -> None:
     text = looping("s32", 0, 1, "LT", 10).replace("j = s32[] constant(7)", "j = s32[] parameter(1)")
-    i, j, x = xla_wasm.load(xla_wasm.compile(Module.from_text(text))).run(np.zeros(2, np.float32), np.int32(100))
+    i, j, x = run(text, np.zeros(2, np.float32), np.int32(100))
     assert (i, j) == (10, 70) and not x.any()
 
 
@@ -113,7 +110,7 @@ ENTRY e {
   ROOT w = s32[] while(first), condition=condition, body=body
 }
 """
-    assert xla_wasm.load(xla_wasm.compile(Module.from_text(text))).run()[0] == 2**31 - 1
+    assert run(text)[0] == 2**31 - 1
 
 
 def test_steps_of_any_length_are_counted_at_once() -> None:

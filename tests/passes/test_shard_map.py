@@ -21,6 +21,7 @@ from jax.sharding import PartitionSpec as P
 
 import xla_wasm
 from tests.support import closeness
+from tests.support.differential import run
 from tests.support.programs_sharded import PROGRAMS
 from tests.support.sharded_programs import Array, compiled_by_xla, devices, divided, joined, optimized, shardy
 from xla_wasm.artifact import Artifact
@@ -140,7 +141,7 @@ def test_on_each_devices_arrays(name: str) -> None:
 def test_equals_one_device(name: str) -> None:
     program = PROGRAMS[name]()
     assert program.alone is not None
-    alone = xla_wasm.load(xla_wasm.compile(lower(program.alone, *program.args))).run(*arguments(name))
+    alone = run(lower(program.alone, *program.args), *arguments(name))
     together = xla_wasm.load(artifact(name, "shardy", "simd128")).run_global(arguments(name))
     for a, b in zip(alone, together, strict=True):
         np.testing.assert_allclose(b, a, rtol=2e-4, atol=2e-5)
@@ -150,7 +151,7 @@ def test_losses_of_training_equal_those_of_one_device() -> None:
     name = "data_parallel_adam"
     program = PROGRAMS[name]()
     assert program.alone is not None
-    *_, alone = xla_wasm.load(xla_wasm.compile(lower(program.alone, *program.args))).run(*arguments(name))
+    *_, alone = run(lower(program.alone, *program.args), *arguments(name))
     *_, together = xla_wasm.load(artifact(name, "shardy", "simd128")).run_global(arguments(name))
     assert together.shape == (4,) and together[-1] < together[0]
     np.testing.assert_allclose(together, alone, rtol=1e-5)
@@ -241,7 +242,7 @@ def test_a_mesh_of_one_device_stays_one_device() -> None:
         check_vma=False,
     )
     assert per_device(module).module is module
-    np.testing.assert_array_equal(xla_wasm.load(xla_wasm.compile(module)).run(X)[0], X)
+    np.testing.assert_array_equal(run(module, X)[0], X)
 
 
 def test_a_program_without_arguments() -> None:

@@ -14,7 +14,8 @@ import pytest
 from jax import lax
 
 from tests.support import seeds
-from xla_wasm import ArgumentError, Artifact, Options, compile, evaluate, load
+from tests.support.differential import run
+from xla_wasm import ArgumentError, Artifact, Options, compile, evaluate
 from xla_wasm.compiler import stages, trace
 from xla_wasm.hlo.ir import Module
 from xla_wasm.jax import lower
@@ -199,7 +200,7 @@ def convolution(seed: int) -> tuple[Callable[..., Any], list[Array]]:
     return fn, [x, np.zeros(1, np.int32), w, np.abs(rng.standard_normal((3, 4))).astype(np.float32)]
 
 
-@pytest.mark.parametrize("seed", range(seeds.count(40, 200)))
+@pytest.mark.parametrize("seed", range(seeds.count(20, 200)))
 @pytest.mark.parametrize("kind", [program, convolution, factors])
 def test_random_programs(kind: Callable[[int], tuple[Callable[..., Any], list[Array]]], seed: int) -> None:
     fn, arrays = kind(seed)
@@ -211,11 +212,8 @@ def test_random_programs(kind: Callable[[int], tuple[Callable[..., Any], list[Ar
             zip(expected, evaluate(module, *arrays), strict=True) if adds_up(seed) or kind is convolution else ()
         ):
             close(found, wanted, ERRORS[format])
-        options = Options(target=target, tune=tune, weights=(2, 3), weight_format=format)
-        executable = load(compile(module, options))
-        executable.set("w", arrays[2])
-        executable.set("v", arrays[3])
-        for actual, wanted in zip(executable.run(*arrays[:2]), expected, strict=True):
+        results = run(module, *arrays, target=target, tune=tune, weights=(2, 3), weight_format=format)
+        for actual, wanted in zip(results, expected, strict=True):
             close(actual, wanted, 2e-5)
 
 
@@ -224,12 +222,8 @@ def layer(w: Array, b: Array, x: Array) -> Array:
 
 
 def ran(fn: Callable[..., Any], weights: dict[str, Array], x: Array, format: Any, target: str = "simd128") -> Array:
-    module = lower(fn, *weights.values(), x)
-    executable = load(compile(module, Options(target, weights=tuple(weights), weight_format=format)))
-    for name, value in weights.items():
-        executable.set(name, value)
-    (result,) = executable.run(x)
-    return result
+    arguments = (*weights.values(), x)
+    return run(lower(fn, *arguments), *arguments, target=target, weights=tuple(weights), weight_format=format)[0]
 
 
 @pytest.mark.parametrize(("format", "target"), [*((format, "simd128") for format in FORMATS), ("int4", "relaxed-simd")])

@@ -15,6 +15,7 @@ import pytest
 
 import xla_wasm
 from tests.support import seeds
+from tests.support.closeness import assert_all, same_bits
 from tests.support.node_host import ROOT, nodes
 from tests.support.toy_artifact import safetensors
 from xla_wasm import Options, UnsupportedError
@@ -62,7 +63,7 @@ def parts(plan: Plan) -> list[int]:
     return [len(found) for found in plan.parts.values()]
 
 
-@pytest.mark.parametrize("seed", range(seeds.count(24, 300)))
+@pytest.mark.parametrize("seed", range(seeds.count(12, 300)))
 def test_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     fn, (w, i, x) = program(seed)
     module = lower(fn, w, i, x)
@@ -73,8 +74,7 @@ def test_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
     for scale in (1, -3):
         for host in (whole, exe):
             host.set("w", w * scale)
-        for actual, expected in zip(exe.run(i, x), whole.run(i, x), strict=True):
-            assert actual.tobytes() == expected.tobytes()
+        assert_all(exe.run(i, x), whole.run(i, x), same_bits)
 
 
 def test_memory(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -142,7 +142,7 @@ def check_order(module: Module) -> None:
     assert {v.buffer.root() for v in plan.results if v.size} <= written
 
 
-@settings(max_examples=seeds.count(40, 100), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=seeds.count(20, 100), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_kernels_of_random_programs(data: st.DataObject) -> None:
     module, _ = draw_family(Draw(lambda low, high: data.draw(st.integers(low, high))))

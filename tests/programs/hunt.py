@@ -26,10 +26,10 @@ from types import FrameType
 
 import numpy as np
 
-import xla_wasm
 from tests.programs.hunt_near import difference_from_true
 from tests.programs.hunt_reduce import Choices, fewer_choices, fewer_instructions
 from tests.programs.hunt_xla import Xla
+from tests.support import differential
 from tests.support.random_family import draw_family
 from tests.support.random_jax import draw_jax
 from tests.support.random_values import Draw
@@ -143,18 +143,9 @@ def judge(case: Case, memory: bool = False, xla: bool = False) -> Failure | None
 def run(case: Case) -> list[Array]:
     """The results of the compiled module when it runs for the second time, on memory that holds what the first run
     left."""
-    names = [name for name, _ in parameter_leaves(case.module)]
-    options = xla_wasm.Options(target=case.target, weights=tuple(names[i] for i in case.weights), state=case.state)
-    executable = xla_wasm.load(xla_wasm.compile(case.module, options))
-    kept = {r: names[i] for i, r in case.state}
-    held = {*case.weights, *(i for i, _ in case.state)}
-    for i in case.weights:
-        executable.set(names[i], case.arguments[i])
-    for _ in range(2):
-        for i, _r in case.state:
-            executable.set(names[i], case.arguments[i])
-        outputs = iter(executable.run(*(a for i, a in enumerate(case.arguments) if i not in held)))
-    return [executable.get(kept[r]) if r in kept else next(outputs) for r in range(len(result_leaves(case.module)))]
+    return differential.run(
+        case.module, *case.arguments, target=case.target, weights=case.weights, state=case.state, times=2
+    )
 
 
 def difference(actual: list[Array], expected: list[Array], tolerance: float = 0) -> str:
@@ -178,7 +169,7 @@ def difference(actual: list[Array], expected: list[Array], tolerance: float = 0)
 
 def _walk(case: Case) -> Failure | None:
     """The memory plan, walked step by step."""
-    from tests.plan.test_memory import check, planned
+    from tests.support.memory_walk import check, planned
 
     try:
         state = dict(case.state)

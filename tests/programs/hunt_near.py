@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.closeness import is_float, ulp_of
+from tests.support.closeness import ulp_of
+from xla_wasm.check.compare import is_float
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.ops.arrays import Array, Value, dtype_of
 from xla_wasm.ops.exactness import Exactness, exactness
@@ -52,7 +53,7 @@ def _one(found: Array, true: Array, others: list[Array]) -> str:
     if found.dtype != native.dtype or found.shape != native.shape:
         return f"{found.dtype}{list(found.shape)}, expected {native.dtype}{list(native.shape)}"
     wide = np.complex128 if found.dtype.kind == "c" else np.float64
-    if not is_float(found) and found.dtype.kind != "c":
+    if not is_float(found.dtype) and found.dtype.kind != "c":
         right = np.any([found == np.asarray(o).astype(found.dtype) for o in (true, *others)], axis=0)
         doubtful = np.any([np.asarray(o).astype(found.dtype) != native for o in (true, *others)], axis=0)
         return _told(found, true, ~right & ~doubtful)
@@ -85,7 +86,7 @@ def _shaken(arguments: list[Array], seed: int) -> list[Any]:
 
 def _shake(a: Array, dtype: Any, rng: np.random.Generator) -> Any:
     """Numbers, changed by some units in the last place that they have as `dtype`."""
-    if not is_float(a) and a.dtype.kind != "c":
+    if not is_float(a.dtype) and a.dtype.kind != "c":
         return a
     unit = ulp_of(np.array(1.0), np.zeros(1, dtype).real.dtype)
     return a.astype(np.complex128 if a.dtype.kind == "c" else np.float64) * (1 + unit * rng.integers(-2, 3, a.shape))

@@ -26,14 +26,12 @@ from jaxlib.mlir import ir
 
 from tests.support import (
     closeness,
-    programs_linear,  # noqa: F401  lists its programs
-    programs_more,  # noqa: F401  the same
 )
-from tests.support.programs import PROGRAMS
 from tests.support.random_family import draw_family
 from tests.support.random_jax import draw_jax
 from tests.support.random_values import Draw, Skip
 from tests.support.stablehlo_files import artifact_of, bytecode_of, from_hlo, operations
+from tests.support.whole_programs import PROGRAMS
 from xla_wasm import HloModule, evaluate
 from xla_wasm.errors import UnsupportedError
 from xla_wasm.hlo.verify import verify

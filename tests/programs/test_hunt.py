@@ -36,21 +36,21 @@ def _judged(kind: str, seed: int, memory: bool = False, xla: bool = False) -> st
     return f"python -m tests.programs.hunt {kind} --seed {seed} --count 1: {failure}" if failure else ""
 
 
-@pytest.mark.parametrize("block", range(seeds.count(100, 300) // BLOCKS))
+@pytest.mark.parametrize("block", range(seeds.count(50, 300) // BLOCKS))
 def test_values_read_through_several_index_maps(block: int) -> None:
     found = [_judged("family", seed, memory=True) for seed in range(block * BLOCKS, (block + 1) * BLOCKS)]
     assert not any(found), "\n".join(filter(None, found))
 
 
 @pytest.mark.usefixtures("xla")
-@pytest.mark.parametrize("block", range(seeds.count(100, 300) // BLOCKS))
+@pytest.mark.parametrize("block", range(seeds.count(50, 300) // BLOCKS))
 def test_programs_of_all_operations(block: int) -> None:
     found = [_judged("writer", seed, xla=True) for seed in range(block * BLOCKS, (block + 1) * BLOCKS)]
     assert not any(found), "\n".join(filter(None, found))
 
 
 @pytest.mark.usefixtures("xla")
-@pytest.mark.parametrize("block", range(seeds.count(100, 300) // BLOCKS))
+@pytest.mark.parametrize("block", range(seeds.count(50, 300) // BLOCKS))
 def test_functions_of_jax(block: int) -> None:
     found = [_judged("jax", seed, xla=True) for seed in range(block * BLOCKS, (block + 1) * BLOCKS)]
     assert not any(found), "\n".join(filter(None, found))

@@ -15,6 +15,7 @@ from jax.sharding import NamedSharding
 from jax.sharding import PartitionSpec as P
 
 import xla_wasm
+from tests.support.closeness import allclose, assert_all
 from tests.support.sharded_programs import Array, devices, divided, joined
 from xla_wasm.hlo.ir import Module
 from xla_wasm.passes.manual import is_partitioned, per_device
@@ -78,13 +79,11 @@ def test_dumps_after_the_partitioner(dumped: Any, name: str, stage: str) -> None
     proto, text = found[f"{name} {stage}"]
     wanted = results[name == "manual"]
     assert is_partitioned(proto) and is_partitioned(text)
-    for a, b in zip(xla_wasm.load(xla_wasm.compile(proto)).run_global([X / 10]), wanted, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert_all(xla_wasm.load(xla_wasm.compile(proto)).run_global([X / 10]), wanted, allclose(1e-05, 1e-06))
     # Text does not say how results are sharded.
     exe, own = xla_wasm.load(xla_wasm.compile(text)), per_device(proto)
     results = joined(exe.run_replicated(divided([X / 10], per_device(text).parameters, 4)), own.results)
-    for a, b in zip(results, wanted, strict=True):
-        np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+    assert_all(results, wanted, allclose(1e-05, 1e-06))
     with pytest.raises(xla_wasm.ArgumentError, match="does not say which part of a global array result"):
         exe.run_global([X / 10])
 
@@ -100,8 +99,7 @@ def test_dumps_before_the_partitioner(dumped: Any, stage: str) -> None:
     for module in found[f"automatic {stage}"]:
         assert not is_partitioned(module) and module.num_partitions == 4
         exe = xla_wasm.load(xla_wasm.compile(module))
-        for a, b in zip(exe.run(X / 10), results[0], strict=True):
-            np.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
+        assert_all(exe.run(X / 10), results[0], allclose(1e-05, 1e-06))
         with pytest.raises(
             xla_wasm.UnsupportedError, match=r"runs on one device: .*XLA's partitioner would do.*jax.shard_map"
         ):

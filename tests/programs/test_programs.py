@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
-from typing import Any
 
 import jax
 import numpy as np
@@ -12,24 +11,14 @@ import pytest
 
 import xla_wasm
 import xla_wasm.jax
-from tests.support import closeness, programs_linear, programs_more, xla_cpu
+from tests.support import closeness, xla_cpu
 from tests.support.node_host import run_in_node
-from tests.support.programs import PROGRAMS
+from tests.support.seeds import exhaustive
+from tests.support.whole_programs import PROGRAMS, lowered
 from xla_wasm.artifact import Artifact
-from xla_wasm.hlo.ir import Module
 from xla_wasm.reference import evaluate
 
 TARGETS = ("simd128", "relaxed-simd")
-LISTED = (programs_more, programs_linear)  # importing them adds to PROGRAMS
-
-
-@cache
-def lowered(name: str) -> tuple[Module, tuple[Any, ...]]:
-    """The program's module and its flattened arguments."""
-    program = PROGRAMS[name]()
-    with jax.enable_x64(program.x64):
-        module = xla_wasm.jax.lower(program.fn, *program.args)
-    return module, tuple(np.asarray(leaf) for leaf in jax.tree.leaves(program.args))
 
 
 @cache
@@ -64,7 +53,7 @@ def test_reference(name: str) -> None:
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_xla_agrees_with_the_true_values_on_integers(name: str) -> None:
     for i, (true, xla) in enumerate(zip(*judged(name), strict=True)):
-        if not closeness.is_float(xla) and xla.dtype.kind != "c":
+        if not closeness.is_float(xla.dtype) and xla.dtype.kind != "c":
             closeness.assert_same(xla, true, what=f"{name}, result {i}")
 
 
@@ -92,8 +81,10 @@ def test_compiled(name: str, target: str) -> None:
     check(name, xla_wasm.load(compiled(name, target)).run(*lowered(name)[1]))
 
 
-@pytest.mark.parametrize("target", TARGETS)
-@pytest.mark.parametrize("name", PROGRAMS)
+@pytest.mark.parametrize(
+    ("name", "target"),
+    [(name, target) for i, name in enumerate(PROGRAMS) for j, target in enumerate(TARGETS) if i % 2 == j or exhaustive],
+)
 def test_compiled_in_node(name: str, target: str, tmp_path: Path) -> None:
     (results,) = run_in_node(compiled(name, target), [lowered(name)[1]], tmp_path)
     check(name, results)

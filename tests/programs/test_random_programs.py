@@ -2,32 +2,26 @@
 
 from __future__ import annotations
 
-import numpy as np
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import xla_wasm
 from tests.support import seeds
+from tests.support.closeness import assert_all
+from tests.support.differential import BOTH, differential
 from tests.support.random_programs import draw_program
 from tests.support.random_values import Draw
 from xla_wasm.reference import evaluate
 
-TARGETS = ("simd128", "relaxed-simd")
 
-
-@settings(max_examples=seeds.count(80, 200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=seeds.count(40, 200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_compiled_programs_agree_with_the_reference(data: st.DataObject) -> None:
     module, arguments = draw_program(Draw(lambda low, high: data.draw(st.integers(low, high))))
-    expected = evaluate(module, *arguments)
-    for target in TARGETS:
-        results = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(*arguments)
-        for actual, wanted in zip(results, expected, strict=True):
-            assert actual.dtype == wanted.dtype
-            np.testing.assert_array_equal(actual, wanted)
+    differential(module, *arguments, targets=BOTH)
 
 
-@settings(max_examples=seeds.count(80, 200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
+@settings(max_examples=seeds.count(40, 200), suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large])
 @given(st.data())
 def test_text_and_proto_carry_the_whole_program(data: st.DataObject) -> None:
     module, arguments = draw_program(Draw(lambda low, high: data.draw(st.integers(low, high))))
@@ -39,5 +33,4 @@ def test_text_and_proto_carry_the_whole_program(data: st.DataObject) -> None:
     assert xla_wasm.HloModule.from_text(from_proto.to_text(large_constants=True)).to_proto() == from_proto.to_proto()
     expected = evaluate(module, *arguments)
     for other in (from_text, from_proto):
-        for actual, wanted in zip(evaluate(other, *arguments), expected, strict=True):
-            np.testing.assert_array_equal(actual, wanted)
+        assert_all(evaluate(other, *arguments), expected)

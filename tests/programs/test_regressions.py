@@ -10,23 +10,15 @@ import pytest
 
 import xla_wasm
 from tests.support import xla_cpu
+from tests.support.closeness import equal
+from tests.support.differential import differential, run
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import DotDimensionNumbers, PaddingDimension, ScatterDimensionNumbers
 from xla_wasm.hlo.ir import Computation, Instruction, Module
 from xla_wasm.hlo.shape import Layout, Shape
 from xla_wasm.ops.arrays import Array
-from xla_wasm.reference import evaluate
 
 targets = pytest.mark.parametrize("target", ["simd128", "relaxed-simd"])
-
-
-def check(module: Module, target: str, *arguments: Array) -> list[Array]:
-    """The compiled results, which are those of the reference."""
-    results = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(*arguments)
-    for actual, expected in zip(results, evaluate(module, *arguments), strict=True):
-        assert actual.dtype == expected.dtype
-        np.testing.assert_array_equal(actual, expected)
-    return results
 
 
 def numbers(*dims: int, dtype: type = np.float32) -> Array:
@@ -41,7 +33,9 @@ def column_major(element_type: str, dims: tuple[int, ...]) -> Shape:
 def test_two_lanes_of_32_bits_are_summed_across(target: str) -> None:
     b = Builder("sum")
     x = b.parameter(0, Shape("f64", (3, 16)))
-    check(b.module(b.reduce(b.convert(x, "f32"), 0, "add", (1,))), target, numbers(3, 16, dtype=np.float64))
+    differential(
+        b.module(b.reduce(b.convert(x, "f32"), 0, "add", (1,))), numbers(3, 16, dtype=np.float64), targets=[target]
+    )
 
 
 @targets
@@ -52,7 +46,7 @@ def test_long_sums_stay_near_the_true_ones(dims: tuple[int, ...], reduced: tuple
     b = Builder("sum")
     module = b.module(b.reduce(b.parameter(0, Shape("f32", dims)), 0, "add", reduced))
     x = np.random.default_rng(1).random(dims).astype(np.float32)
-    (actual,) = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(x)
+    (actual,) = run(module, x, target=target)
     expected = np.sum(x, reduced, np.float64)
     assert np.all(np.abs(actual - expected) <= 4 * np.spacing(expected.astype(np.float32)))
 
@@ -63,7 +57,7 @@ def test_a_reshape_is_a_result_and_the_left_side_of_a_product(target: str) -> No
     x, y = b.parameter(0, Shape("f32", (4, 5))), b.parameter(1, Shape("f32", (5, 6)))
     first = b.reshape(b.dot(x, y), (4, 2, 3))
     second = b.dot(first, b.parameter(2, Shape("f32", (4, 2))), ((0,), (0,)))
-    check(b.module(b.tuple(first, second)), target, numbers(4, 5), numbers(5, 6), numbers(4, 2))
+    differential(b.module(b.tuple(first, second)), numbers(4, 5), numbers(5, 6), numbers(4, 2), targets=[target])
 
 
 @targets
@@ -77,7 +71,7 @@ def test_a_product_without_elements(target: str) -> None:
         padding=(PaddingDimension(0, -1), PaddingDimension(), PaddingDimension()),
     )
     product = b.negate(b.op("dot", empty, y, dot_dimension_numbers=DotDimensionNumbers((2,), (0,))))
-    check(b.module(product), target, numbers(2), numbers(2))
+    differential(b.module(product), numbers(2), numbers(2), targets=[target])
 
 
 @targets
@@ -87,14 +81,16 @@ def test_arithmetic_shifts_of_narrow_unsigned_types_keep_the_highest_bit(element
     x, y = (b.parameter(i, Shape(element_type, (5,))) for i in range(2))
     dtype = np.uint8 if element_type == "u8" else np.uint16
     x_values = np.array([0, 1, 127, 128, np.iinfo(dtype).max], dtype)
-    check(b.module(b.shift_right_arithmetic(x, y)), target, x_values, np.array([1, 0, 3, 2, 40], dtype))
+    differential(
+        b.module(b.shift_right_arithmetic(x, y)), x_values, np.array([1, 0, 3, 2, 40], dtype), targets=[target]
+    )
 
 
 @targets
 def test_a_reshape_of_a_parameter_that_is_not_row_major(target: str) -> None:
     b = Builder("layout")
     x = b.parameter(0, column_major("f32", (4, 6)))
-    check(b.module(b.tuple(b.reshape(x, (3, 8)), b.reshape(x, (24,)), x)), target, numbers(4, 6))
+    differential(b.module(b.tuple(b.reshape(x, (3, 8)), b.reshape(x, (24,)), x)), numbers(4, 6), targets=[target])
 
 
 @targets
@@ -115,7 +111,7 @@ def test_updates_and_loops_start_from_parameters_that_are_not_row_major(target: 
     condition, _, count = on_state("condition")
     condition.compare(count, condition.constant(2, "s32"), "LT")
     loop = b.while_(state, condition.build(), body.build())
-    check(b.module(b.tuple(updated, b.get_tuple_element(loop, 0))), target, numbers(4, 6))
+    differential(b.module(b.tuple(updated, b.get_tuple_element(loop, 0))), numbers(4, 6), targets=[target])
 
 
 @targets
@@ -125,7 +121,7 @@ def test_bitcasts_follow_layouts(target: str) -> None:
     turned = b.op("bitcast", b.negate(x), shape=Shape("f32", (6, 4), Layout((1, 0))))
     same = b.op("bitcast", x, shape=column_major("f32", (4, 6)))
     other = b.op("bitcast", b.op("copy", x, shape=Shape("f32", (4, 6), Layout((1, 0)))), shape=Shape("u32", (24,)))
-    check(b.module(b.tuple(turned, same, other)), target, numbers(4, 6))
+    differential(b.module(b.tuple(turned, same, other)), numbers(4, 6), targets=[target])
 
 
 @targets
@@ -135,7 +131,9 @@ def test_bitcast_convert_between_widths_of_what_has_no_buffer(target: str) -> No
     split = b.bitcast_convert(b.add(x, x), "u16")
     joined = b.bitcast_convert(b.reverse(split, dimensions=(2,)), "u32")
     wide = b.bitcast_convert(b.op("transpose", joined, dimensions=(0, 1)), "f64")
-    check(b.module(b.tuple(split, joined, b.negate(wide))), target, numbers(3, 2, dtype=np.uint32) * 2**27)
+    differential(
+        b.module(b.tuple(split, joined, b.negate(wide))), numbers(3, 2, dtype=np.uint32) * 2**27, targets=[target]
+    )
 
 
 def test_scatter_of_the_reference_drops_the_largest_indices() -> None:
@@ -151,22 +149,20 @@ def test_scatter_of_the_reference_drops_the_largest_indices() -> None:
     spots = ScatterDimensionNumbers((1,), (), (0,), 1)
     module = b.module(b.op("scatter", x, i, u, called=[called], scatter_dimension_numbers=spots))
     indices = np.array([[2**63 - 1], [-(2**63)], [1]])
-    np.testing.assert_array_equal(check(module, "simd128", numbers(4), indices, numbers(3, 2) + 10)[0], [0, 14, 15, 3])
+    np.testing.assert_array_equal(differential(module, numbers(4), indices, numbers(3, 2) + 10)[0], [0, 14, 15, 3])
 
 
 def test_reduce_precision_without_mantissa_rounds_halfway_to_even_exponents() -> None:
     b = Builder("round")
     module = b.module(b.op("reduce-precision", b.parameter(0, Shape("f32", (4,))), exponent_bits=8, mantissa_bits=0))
-    np.testing.assert_array_equal(
-        check(module, "simd128", np.array([3, 6, -0.75, 1.25], np.float32))[0], [2, 8, -0.5, 1]
-    )
+    np.testing.assert_array_equal(differential(module, np.array([3, 6, -0.75, 1.25], np.float32))[0], [2, 8, -0.5, 1])
 
 
 def test_a_tiled_layout_of_a_scalar_is_read() -> None:
     b = Builder("scalar")
     root = b.negate(b.parameter(0, Shape("f32", (), Layout((), tiles=((128,),)))))
     module = Module.from_proto(b.module(root).to_proto())
-    check(module, "simd128", np.array(3, np.float32))
+    differential(module, np.array(3, np.float32))
 
 
 def loop(
@@ -196,9 +192,8 @@ def test_a_loop_that_changes_nothing_is_gone_even_if_it_would_not_end(target: st
     # what is used of the third loop stays as it was, what changes is used by nobody
     partly = loop([zero, x], b, lambda inner, s: [inner.subtract(s[0], inner.constant(1, "s32")), s[1]], 5)
     roots = b.tuple(idle, sums, b.negate(b.get_tuple_element(partly, 1)))
-    results = xla_wasm.load(xla_wasm.compile(b.module(roots), xla_wasm.Options(target=target))).run(numbers(3))
-    for actual, expected in zip(results, [0, numbers(3), 0, 0, 2, -numbers(3)], strict=True):
-        np.testing.assert_array_equal(actual, expected)
+    expected = [0, numbers(3), 0, 0, 2, -numbers(3)]
+    differential(b.module(roots), numbers(3), targets=[target], expected=expected, near=equal)
 
 
 @targets
@@ -219,7 +214,7 @@ def test_constants_that_a_loop_carries_and_also_swaps(target: str) -> None:
     # the one body and condition of two loops with different constants
     first = loop([zero, seven, seven, zero, x], b, body, 4)
     second = b.while_(b.tuple(zero, b.constant(3, "s32"), zero, x, seven), first.called[1], first.called[0])
-    check(b.module(b.tuple(first, second)), target, np.array(5, np.int32))
+    differential(b.module(b.tuple(first, second)), np.array(5, np.int32), targets=[target])
 
 
 def test_adding_nothing_to_integers_and_floats() -> None:
@@ -228,7 +223,7 @@ def test_adding_nothing_to_integers_and_floats() -> None:
     zeros, ones = b.full(0, Shape("s32", (3,))), b.full(1, Shape("s32", (3,)))
     parts = [b.add(zeros, x), b.subtract(x, zeros), b.subtract(zeros, x), b.multiply(x, ones), b.op("or", x, zeros)]
     module = b.module(b.tuple(*parts, b.add(y, b.full(0, Shape("f32", (3,))))))
-    results = check(module, "simd128", np.array([-1, 0, 2**31 - 1], np.int32), np.array([-0.0, np.nan, 1], np.float32))
+    results = differential(module, np.array([-1, 0, 2**31 - 1], np.int32), np.array([-0.0, np.nan, 1], np.float32))
     assert not np.signbit(results[-1][0])
 
 
@@ -246,7 +241,7 @@ def test_what_is_computed_in_bf16_and_converted_to_f32_at_once_is_not_rounded(ta
     ]
     module = b.module(b.tuple(*parts))
     values = np.array([0.3, 1.1, -2.7, 0.9], ml_dtypes.bfloat16)
-    results = xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(target=target))).run(values)
+    results = run(module, values, target=target)
     for actual, expected in zip(results, xla_cpu.run(module, values), strict=True):
         assert actual.dtype == expected.dtype
         np.testing.assert_allclose(actual.astype(np.float64), expected.astype(np.float64), rtol=2e-7)
@@ -277,7 +272,7 @@ ENTRY e {{
 }}
 """
     )
-    check(module, target, 1 + numbers(8, 8))
+    differential(module, 1 + numbers(8, 8), targets=[target])
 
 
 @targets
@@ -300,7 +295,7 @@ ENTRY e {{
 }}
 """
     )
-    check(module, target, np.random.default_rng(1).normal(size=(size, size)).astype(np.float32))
+    differential(module, np.random.default_rng(1).normal(size=(size, size)).astype(np.float32), targets=[target])
 
 
 @targets
@@ -310,7 +305,7 @@ def test_a_reduction_of_nothing_where_one_element_could_be(opcode: str, init: fl
 f {{ a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] {opcode}(a, b) }}
 ENTRY e {{ x = f32[<=1,2] parameter(0)  z = f32[] constant({init})  ROOT r = f32[2] reduce(x, z), dimensions={{0}}, to_apply=f }}"""  # noqa: E501
     for size in (0, 1):
-        (found,) = check(Module.from_text(text), target, np.full((size, 2), 7, np.float32))
+        (found,) = differential(Module.from_text(text), np.full((size, 2), 7, np.float32), targets=[target])
         np.testing.assert_array_equal(found, [7, 7] if size else [init, init])
 
 
@@ -332,7 +327,7 @@ ENTRY e {{
 }}
 """
     )
-    check(module, target, numbers(4, 0, 1, 1))
+    differential(module, numbers(4, 0, 1, 1), targets=[target])
 
 
 @targets
@@ -349,25 +344,25 @@ ENTRY e {{
 }}
 """
     )
-    check(module, target, numbers(2, 2, 4))
+    differential(module, numbers(2, 2, 4), targets=[target])
 
 
 @targets
 def test_a_product_with_a_last_panel_that_is_not_full_gains_a_dimension_of_size_1(target: str) -> None:
     b = Builder("product")
     x, y = b.parameter(0, Shape("f32", (4, 5))), b.parameter(1, Shape("f32", (5, 17, 1)))
-    check(b.module(b.dot(x, y, ((1,), (0,)))), target, numbers(4, 5), numbers(5, 17, 1))
+    differential(b.module(b.dot(x, y, ((1,), (0,)))), numbers(4, 5), numbers(5, 17, 1), targets=[target])
 
 
 @targets
 def test_products_and_reductions_of_arrays_without_elements(target: str) -> None:
     b = Builder("empty")
     x, y = b.parameter(0, Shape("f32", (1, 1, 2, 0))), b.parameter(1, Shape("f32", (0,)))
-    check(b.module(b.dot(x, y)), target, numbers(1, 1, 2, 0), numbers(0))
+    differential(b.module(b.dot(x, y)), numbers(1, 1, 2, 0), numbers(0), targets=[target])
     text = """HloModule m
 add { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = f32[] add(a, b) }
 ENTRY e { x = f32[<=4,0,1,1] parameter(0)  z = f32[] constant(0)  ROOT r = f32[0,1,1] reduce(x, z), dimensions={0}, to_apply=add }"""  # noqa: E501
-    check(Module.from_text(text), target, numbers(3, 0, 1, 1))
+    differential(Module.from_text(text), numbers(3, 0, 1, 1), targets=[target])
 
 
 @targets
@@ -375,7 +370,9 @@ def test_a_complex_number_takes_the_place_of_a_part_that_is_as_wide(target: str)
     b = Builder("narrowed")
     x = b.parameter(0, Shape("f64", (5, 3)))
     largest = b.op("sort", x, called=[_less("f64")], dimensions=(0,))
-    check(b.module(b.convert(b.op("complex", x, largest), "c64")), target, numbers(5, 3, dtype=np.float64))
+    differential(
+        b.module(b.convert(b.op("complex", x, largest), "c64")), numbers(5, 3, dtype=np.float64), targets=[target]
+    )
 
 
 def _less(element_type: str) -> Computation:
@@ -387,7 +384,7 @@ def _less(element_type: str) -> Computation:
 def test_a_single_element_repeated(target: str) -> None:
     b = Builder("single")
     x = b.parameter(0, Shape("f32", (1,)))
-    check(b.module(b.broadcast(x, (2, 1, 1, 1), (3,))), target, numbers(1))
+    differential(b.module(b.broadcast(x, (2, 1, 1, 1), (3,))), numbers(1), targets=[target])
 
 
 @targets
@@ -395,18 +392,18 @@ def test_transposes_of_equal_shape_around_a_reshape_that_splits_no_dimension_ali
     b = Builder("views")
     x = b.parameter(0, Shape("f32", (3, 2, 2, 2)))
     y = b.transpose(x, (1, 2, 0, 3))
-    check(b.module(b.transpose(b.reshape(y, (3, 2, 2, 2)), (1, 2, 0, 3))), target, numbers(3, 2, 2, 2))
+    differential(b.module(b.transpose(b.reshape(y, (3, 2, 2, 2)), (1, 2, 0, 3))), numbers(3, 2, 2, 2), targets=[target])
 
 
 @targets
 def test_a_product_that_a_reshape_splits_and_whose_vectors_reach_beyond_its_columns(target: str) -> None:
     b = Builder("product")
     x, y = b.parameter(0, Shape("f64", (81, 1))), b.parameter(1, Shape("f64", (1, 9)))
-    check(
+    differential(
         b.module(b.reshape(b.dot(x, y), (9, 9, 9))),
-        target,
         numbers(81, 1, dtype=np.float64),
         numbers(1, 9, dtype=np.float64),
+        targets=[target],
     )
 
 
@@ -424,7 +421,7 @@ ENTRY e {{
   ROOT r = f32[4,{n}] negate(taken)
 }}"""  # noqa: E501
     places = (np.arange(n)[::-1] // 2).astype(np.int32).reshape(n, 1)
-    check(Module.from_text(text), target, numbers(4, 3, n), np.full((4, n), 2, np.float32), places)
+    differential(Module.from_text(text), numbers(4, 3, n), np.full((4, n), 2, np.float32), places, targets=[target])
 
 
 def test_loops_that_begin_with_what_the_host_computes() -> None:
@@ -469,7 +466,7 @@ ENTRY main {
 }"""
     rng = np.random.default_rng(0)
     x, y = rng.integers(-100, 100, (5000, 8, 2)).astype(np.int8), rng.integers(-9, 9, (5000, 8, 8)).astype(np.int32)
-    check(Module.from_text(text), target, x, y)
+    differential(Module.from_text(text), x, y, targets=[target])
 
 
 @targets
@@ -484,7 +481,7 @@ ENTRY main {
   one = bf16[] constant(1)
   ROOT r = bf16[2] reduce-window(x, one), window={size=1 stride=2 pad=2_1}, to_apply=add
 }"""
-    check(Module.from_text(text), target, np.zeros(0, ml_dtypes.bfloat16))
+    differential(Module.from_text(text), np.zeros(0, ml_dtypes.bfloat16), targets=[target])
 
 
 @targets
@@ -496,4 +493,6 @@ ENTRY main {
   ROOT r = f32[1,1,1] convolution(x, w), window={size=3 pad=2_0 rhs_dilate=1 stride=9}, dim_labels=b0f_0io->b0f
 }"""
     weights = np.array([np.nan, np.inf, 1], np.float32).reshape(3, 1, 1)
-    assert np.isnan(check(Module.from_text(text), target, np.ones((1, 2, 1), np.float32), weights)[0]).all()
+    assert np.isnan(
+        differential(Module.from_text(text), np.ones((1, 2, 1), np.float32), weights, targets=[target])[0]
+    ).all()

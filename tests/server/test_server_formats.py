@@ -477,7 +477,7 @@ FORM = (
 )
 
 
-@pytest.mark.parametrize("seed", range(seeds.count(4, 8)))
+@pytest.mark.parametrize("seed", range(seeds.count(2, 8)))
 def test_hundreds_of_spoiled_bodies_leave_the_server_healthy(seed: int) -> None:
     rng = random.Random(seed)
     x = np.arange(6, dtype=np.float32).reshape(2, 3)

@@ -14,11 +14,12 @@ from jax import export
 
 import xla_wasm.jax
 from tests.mlir.test_mlir_bytecode import sample_modules
-from tests.ops.test_samples import check_host
 from tests.programs.hunt_stablehlo import check
-from tests.support import closeness, programs_linear, programs_more
-from tests.support.programs import PROGRAMS
-from tests.support.stablehlo_files import artifact_of, bytecode_of, parsed, to_hlo
+from tests.support import closeness
+from tests.support.closeness import assert_all, equal
+from tests.support.samples import check_host
+from tests.support.stablehlo_files import CAPTURES, artifact_of, bytecode_of, parsed, to_hlo
+from tests.support.whole_programs import PROGRAMS
 from xla_wasm import HloModule, evaluate
 from xla_wasm.errors import ArgumentError, ParseError, UnsupportedError, VerifyError, XlaWasmError
 from xla_wasm.hlo.signature import parameter_leaves, result_leaves
@@ -53,7 +54,6 @@ def test_every_operation_with_properties_is_mapped_or_refused_by_name() -> None:
     assert lacking == {"collective_reduce"}
 
 
-LISTED = (programs_more, programs_linear)  # importing them adds to PROGRAMS
 SOME = (
     "digits_train_sgd",
     "transformer_gradient",
@@ -82,8 +82,7 @@ def test_programs_that_jax_exports(name: str) -> None:
     verify(module)
     assert leaves(module) == leaves(lowered)
     arguments = jax.tree.leaves(program.args)
-    for actual, expected in zip(evaluate(module, *arguments), evaluate(lowered, *arguments), strict=True):
-        closeness.assert_same(actual, expected, 0)
+    assert_all(evaluate(module, *arguments), evaluate(lowered, *arguments))
 
 
 def leaves(module: HloModule) -> Any:
@@ -123,41 +122,6 @@ def test_platforms_other_than_the_cpu_are_left_out() -> None:
     assert not any(x.opcode == "conditional" for x in module.instructions())
 
 
-CAPTURES = """
-func.func @main(%n: tensor<i32>, %x: tensor<3xf32>) -> (tensor<3xf32>, tensor<3xf32>) {
-  %zero = stablehlo.constant dense<0> : tensor<i32>
-  %one = stablehlo.constant dense<1> : tensor<i32>
-  %spread = stablehlo.constant dense<0.5> : tensor<3xf32>
-  %twice = stablehlo.add %x, %x : tensor<3xf32>
-  %0:2 = stablehlo.while(%i = %zero, %y = %x) : tensor<i32>, tensor<3xf32>
-   cond {
-    %c = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
-    stablehlo.return %c : tensor<i1>
-  } do {
-    %j = stablehlo.add %i, %one : tensor<i32>
-    %even = stablehlo.compare EQ, %i, %one : (tensor<i32>, tensor<i32>) -> tensor<i1>
-    %z = "stablehlo.if"(%even) ({
-      %a = stablehlo.add %y, %twice : tensor<3xf32>
-      stablehlo.return %a : tensor<3xf32>
-    }, {
-      %a = stablehlo.multiply %y, %spread : tensor<3xf32>
-      stablehlo.return %a : tensor<3xf32>
-    }) : (tensor<i1>) -> tensor<3xf32>
-    stablehlo.return %j, %z : tensor<i32>, tensor<3xf32>
-  }
-  %1 = "stablehlo.case"(%n) ({
-    stablehlo.return %x : tensor<3xf32>
-  }, {
-    stablehlo.return %spread : tensor<3xf32>
-  }, {
-    %a = stablehlo.add %0#1, %twice : tensor<3xf32>
-    stablehlo.return %a : tensor<3xf32>
-  }) : (tensor<i32>) -> tensor<3xf32>
-  return %0#1, %1 : tensor<3xf32>, tensor<3xf32>
-}
-"""
-
-
 @pytest.mark.parametrize("write", [bytecode_of, artifact_of])
 @pytest.mark.parametrize("n", [-1, 0, 1, 2, 3])
 def test_regions_see_what_is_around_them(write: Any, n: int) -> None:
@@ -165,8 +129,7 @@ def test_regions_see_what_is_around_them(write: Any, n: int) -> None:
     verify(module)
     expected = HloModule.from_proto(to_hlo(bytecode_of(parsed(CAPTURES))))
     x = np.array([1, -2, 4], np.float32)
-    for a, b in zip(evaluate(module, np.int32(n), x), evaluate(expected, np.int32(n), x), strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_all(evaluate(module, np.int32(n), x), evaluate(expected, np.int32(n), x), equal)
 
 
 def test_text_of_the_module_is_read_again() -> None:
@@ -175,8 +138,7 @@ def test_text_of_the_module_is_read_again() -> None:
     again = HloModule.from_text(module.to_text())
     assert again.to_text() == module.to_text()
     x = np.array([1, -2, 4], np.float32)
-    for a, b in zip(evaluate(module, np.int32(2), x), evaluate(again, np.int32(2), x), strict=True):
-        np.testing.assert_array_equal(a, b)
+    assert_all(evaluate(module, np.int32(2), x), evaluate(again, np.int32(2), x), equal)
 
 
 def stablehlo(body: str, results: str = "tensor<3xf32>", arguments: str = "%x: tensor<3xf32>") -> bytes:
@@ -250,8 +212,7 @@ def test_formats_are_told_apart() -> None:
     arguments = jax.tree.leaves(program.args)
     expected = evaluate(HloModule.from_proto(proto), *arguments)
     for data in (*files, bytearray(files[3]), memoryview(files[5])):
-        for actual, wanted in zip(evaluate(HloModule.from_bytes(data), *arguments), expected, strict=True):
-            closeness.assert_same(actual, wanted, 0)
+        assert_all(evaluate(HloModule.from_bytes(data), *arguments), expected)
     assert xla_wasm.compile(files[5]).wasm == xla_wasm.compile(HloModule.from_exported(files[5])).wasm
 
 
@@ -306,8 +267,7 @@ def test_inputs_of_every_kind() -> None:
         flag,
         *map(np.asarray, (*rest, named["last"]["a"], named["last"]["b"])),
     ]
-    for actual, expected in zip(evaluate(module, *arrays), evaluate(lowered, *arrays), strict=True):
-        closeness.assert_same(actual, expected, 0)
+    assert_all(evaluate(module, *arrays), evaluate(lowered, *arrays))
 
 
 def test_nothing_in_and_nothing_out() -> None:

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from jax import export
 
-from tests.support import closeness
+from tests.support.closeness import assert_all
 from tests.support.programs_sharded import PROGRAMS
 from tests.support.sharded_programs import devices, shardy
 from tests.support.stablehlo_files import artifact_of, bytecode_of
@@ -53,8 +53,7 @@ def test_programs(name: str, lowering: str) -> None:
     expected = evaluate(hlo, *arguments)
     for module in read:
         verify(module)
-        for actual, wanted in zip(evaluate(module, *arguments), expected, strict=True):
-            closeness.assert_same(actual, wanted, 0)
+        assert_all(evaluate(module, *arguments), expected)
 
 
 def test_the_number_of_devices_is_in_the_proto() -> None:

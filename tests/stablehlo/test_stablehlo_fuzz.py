@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from jax import export
 
-from tests.mlir.test_mlir_bytecode import SHARDY, modules
-from tests.stablehlo.test_stablehlo import CAPTURES, PROGRAMS
+from tests.mlir.test_mlir_bytecode import modules
 from tests.stablehlo.test_stablehlo_sizes import PROGRAMS as SYMBOLIC
 from tests.stablehlo.test_stablehlo_sizes import arguments
-from tests.support.stablehlo_files import artifact_of, bytecode_of, parsed
+from tests.support.stablehlo_files import CAPTURES, SHARDY, artifact_of, bytecode_of, parsed
+from tests.support.whole_programs import PROGRAMS
 from xla_wasm import HloModule
 from xla_wasm.errors import ParseError, XlaWasmError
 from xla_wasm.hlo.verify import verify

@@ -14,6 +14,7 @@ from jax import export, lax
 
 import xla_wasm
 from tests.support import seeds
+from tests.support.closeness import assert_all, equal
 from xla_wasm import HloModule, evaluate
 
 INDICES = (np.int32, np.int32, np.int8, np.uint8, np.uint32, np.int16)
@@ -88,7 +89,7 @@ def program(seed: int) -> tuple[Function, list[str], Any]:
     )
 
 
-@pytest.mark.parametrize("seed", range(seeds.count(20, 40)))
+@pytest.mark.parametrize("seed", range(seeds.count(10, 40)))
 def test_inside_of_the_sizes(seed: int) -> None:
     fn, sizes, given = program(seed)
     symbols = sorted({*sizes} - {"3"})
@@ -106,5 +107,4 @@ def test_inside_of_the_sizes(seed: int) -> None:
         i = given[np.arange(b) % len(given)] if as_many else given
         wanted = [np.asarray(leaf) for leaf in jax.tree.leaves(jax.jit(fn)(x, i))]
         for found in (evaluate(module, x, i), executable.run(x, i)):
-            for a, w in zip(found, wanted, strict=True):
-                np.testing.assert_array_equal(a, w)
+            assert_all(found, wanted, equal)

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support import closeness
+from tests.support.closeness import assert_all
 from tests.support.stablehlo_files import artifact_of, bytecode_of, parsed, to_hlo
 from xla_wasm import HloModule, evaluate
 from xla_wasm.errors import ParseError, UnsupportedError
@@ -215,5 +216,4 @@ def test_what_takes_several_operations_is_written(name: str) -> None:
     text, expected, results = written(WRITTEN[name], x, np.arange(16, dtype=np.float32).reshape(4, 4)[::-1])
     assert "topk" not in text
     for a, b in zip(results, expected, strict=True):
-        for actual, wanted in zip(a, b, strict=True):
-            closeness.assert_same(actual, wanted, 0)
+        assert_all(a, b)

@@ -14,7 +14,7 @@ from jax import export, lax, nn
 
 import xla_wasm
 import xla_wasm.jax
-from tests.support import closeness
+from tests.support.closeness import allclose, assert_all, within_ulp
 from tests.support.wasi_commands import command, run
 from xla_wasm import HloModule, evaluate
 from xla_wasm.errors import ArgumentError, ParseError, UnsupportedError
@@ -122,8 +122,7 @@ def test_given_sizes(name: str) -> None:
     module = HloModule.from_exported(data, dims)
     verify(module)
     lowered = xla_wasm.jax.lower(fn, *arrays)
-    for actual, expected in zip(evaluate(module, *arrays), evaluate(lowered, *arrays), strict=True):
-        closeness.assert_same(actual, expected, 2)
+    assert_all(evaluate(module, *arrays), evaluate(lowered, *arrays), within_ulp(2))
 
 
 def symbolic(fn: Any, *specs: str, constraints: tuple[str, ...] = ()) -> bytes:
@@ -229,10 +228,8 @@ def test_ranges_of_sizes(name: str) -> None:
     for b, n in ((2, 4), (7, 7)):
         arrays = [_array(spec, {"b": b, "n": n, "h": 9 - b}) for spec in specs]
         expected = evaluate(xla_wasm.jax.lower(fn, *arrays), *arrays)
-        for actual, wanted in zip(evaluate(module, *arrays), expected, strict=True):
-            closeness.assert_same(actual, wanted, 2)
-        for actual, wanted in zip(executable.run(*arrays) if executable else expected, expected, strict=True):
-            np.testing.assert_allclose(actual, wanted, rtol=1e-4, atol=1e-5)
+        assert_all(evaluate(module, *arrays), expected, within_ulp(2))
+        assert_all(executable.run(*arrays) if executable else expected, expected, allclose(0.0001, 1e-05))
 
 
 def _array(spec: str, dims: dict[str, int]) -> Any:

@@ -10,14 +10,13 @@ import numpy as np
 import pytest
 from jaxlib import _jax
 
-from tests.ops.test_samples import FAMILIES, REPLICATED, SAMPLES
 from tests.support import (
     closeness,
-    programs_linear,  # noqa: F401  lists its programs
-    programs_more,  # noqa: F401  the same
 )
-from tests.support.programs import PROGRAMS
+from tests.support.closeness import assert_all
+from tests.support.samples import FAMILIES, REPLICATED, SAMPLES
 from tests.support.text_cases import CASES
+from tests.support.whole_programs import PROGRAMS
 from xla_wasm import HloModule, UnsupportedError, XlaWasmError, evaluate
 from xla_wasm.hlo.ir import Module
 from xla_wasm.mlir.text import read
@@ -126,8 +125,7 @@ def test_samples_of_several_devices_come_back() -> None:
         expected = evaluate_replicated(module, sample.args, sample.replicas, sample.partitions)
         results = evaluate_replicated(again(text), sample.args, sample.replicas, sample.partitions)
         for a, b in zip(results, expected, strict=True):
-            for actual, wanted in zip(a, b, strict=True):
-                closeness.assert_same(actual, wanted, 0)
+            assert_all(a, b)
         said += 1
     assert said > len(REPLICATED) // 2
 
@@ -147,8 +145,7 @@ def test_programs_come_back(name: str) -> None:
         return
     kept = sorted(lowered._lowering.compile_args["kept_var_idx"])
     args = [np.asarray(x) for i, x in enumerate(jax.tree.leaves(program.args)) if i in kept]
-    for actual, wanted in zip(evaluate(returned, *args), evaluate(module, *args), strict=True):
-        closeness.assert_same(actual, wanted, 0)
+    assert_all(evaluate(returned, *args), evaluate(module, *args))
 
 
 def test_hlo_texts_are_written_or_refused() -> None:

@@ -1,5 +1,5 @@
-"""Which tests of all a run takes: `--fast` some cases of every test, `--changed` the files that a change concerns. Both
-can be given."""
+"""Which tests of all a run takes, and in which order: `--fast` some cases of every test, `--changed` the files that a
+change concerns. Both can be given."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FAST_CASES = 1
 _OTHER_PROGRAMS = (
     "playwright",
     "subprocess",
-    *(f"tests.support.{name}" for name in ("firefox", "miniflare", "pyodide_folder", "toolchains")),
+    *(f"tests.support.{name}" for name in ("firefox", "miniflare", "once", "toolchains")),
 )
 """Modules that start what `--fast` leaves out: browsers, compilers of other languages, Pyodide, a runtime of workers,
 and processes."""
@@ -93,6 +93,19 @@ def choose_cases(config: pytest.Config, items: list[pytest.Item]) -> None:
     config.hook.pytest_deselected(items=left_out)
     del why[""]
     config.stash[LEFT_OUT] = ", ".join(f"{count} {reason}" for reason, count in why.most_common())
+
+
+def put_long_files_first(items: list[pytest.Item]) -> None:
+    """Orders files by how many of their cases start other programs, then by how many they have.
+
+    pytest-xdist gives a process one file after another, so that browsers and servers start once for each: the long ones
+    first, so that none is still going when all other processes have ended.
+    """
+    starting, all_ = Counter[Path](), Counter[Path]()
+    for item in items:
+        all_[item.path] += 1
+        starting[item.path] += _starts_others(item)
+    items.sort(key=lambda item: (-starting[item.path], -all_[item.path], item.path))
 
 
 LEFT_OUT: pytest.StashKey[str] = pytest.StashKey()

@@ -1,17 +1,22 @@
-"""Comparisons of arrays: element by element in units in the last place, or against the scale of a result."""
+"""Comparisons of arrays: element by element in units in the last place, or against the scale of a result.
+
+This is a judge of its own, on purpose: `xla_wasm.check.compare`, which users have, forgives denormal numbers and signs
+of zeros.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
+from xla_wasm.check.compare import is_float
+
 Array = np.ndarray[Any, Any]
-
-
-def is_float(array: Array) -> bool:
-    return array.dtype.kind == "f" or (array.dtype.kind == "V" and "float" in array.dtype.name)
+Near = Callable[[Any, Any], None]
+"""Compares an array with the expected one; raises AssertionError if that is too far."""
 
 
 def ulp_of(x: Array, dtype: Any) -> Array:
@@ -30,7 +35,7 @@ def assert_same(actual: Array, expected: Array, ulp: float = 0, what: str = "") 
     if expected.dtype.kind == "c":
         _assert_complex(actual, expected, ulp, what)
         return
-    if not is_float(expected):
+    if not is_float(expected.dtype):
         np.testing.assert_array_equal(actual, expected, what)
         return
     x, y = actual.astype(np.float64), expected.astype(np.float64)
@@ -46,6 +51,39 @@ def assert_same(actual: Array, expected: Array, ulp: float = 0, what: str = "") 
             f"{what}: {x[worst]!r}, expected {y[worst]!r}: {off[worst]:.3g} ulp, allowed {ulp:g}; all: {actual!r}, "
             f"{expected!r}"
         )
+
+
+def assert_all(actual: Iterable[Any], expected: Iterable[Any], near: Near = assert_same) -> None:
+    """As many arrays as expected, each of which `near` finds near enough; without it, the same."""
+    actual, expected = list(actual), list(expected)
+    assert len(actual) == len(expected), f"{len(actual)} results, expected {len(expected)}"
+    for i, (x, y) in enumerate(zip(actual, expected)):
+        try:
+            near(x, y)
+        except AssertionError as error:
+            raise AssertionError(f"result {i}: {error}") from error
+
+
+def same_bits(actual: Any, expected: Any) -> None:
+    """The same type, shape and bytes, those of NaNs included."""
+    actual, expected = np.asarray(actual), np.asarray(expected)
+    assert (actual.dtype, actual.shape) == (expected.dtype, expected.shape)
+    assert actual.tobytes() == expected.tobytes(), f"{actual!r}, expected the bits of {expected!r}"
+
+
+def equal(actual: Any, expected: Any) -> None:
+    """Equal numbers, whatever their type and the signs of zeros."""
+    np.testing.assert_array_equal(actual, expected)
+
+
+def within_ulp(ulp: float) -> Near:
+    """As `assert_same`, with so many units in the last place for each float."""
+    return lambda actual, expected: assert_same(actual, expected, ulp)
+
+
+def allclose(rtol: float, atol: float = 0.0) -> Near:
+    """As `numpy.testing.assert_allclose`."""
+    return lambda actual, expected: np.testing.assert_allclose(actual, expected, rtol=rtol, atol=atol)
 
 
 def _assert_complex(actual: Array, expected: Array, ulp: float, what: str) -> None:
@@ -96,7 +134,7 @@ def assert_near_true(actual: Array, true: Array, other: Array, what: str) -> Non
     """Integers as `other`, XLA:CPU's result, has them; floats `within` a multiple of its distance from the true
     values."""
     assert actual.dtype == other.dtype and actual.shape == other.shape, what
-    if is_float(other):
+    if is_float(other.dtype):
         allowed = within(error(other, true, f"{what} of XLA:CPU"), true, other.dtype)
         off = error(actual, true, what)
         assert off <= allowed, f"{what}: error {off:.3g}, allowed {allowed:.3g}"

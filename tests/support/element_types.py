@@ -2,33 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-import xla_wasm
-from xla_wasm.builder import Builder
+from tests.support.small_modules import module_of
 from xla_wasm.hlo import smallfloat
-from xla_wasm.hlo.ir import Instruction, Module
+from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.types import SMALL_FLOATS, TYPES
 from xla_wasm.ops.arrays import DTYPES
-from xla_wasm.ops.sample import shape, shape_of
+from xla_wasm.ops.sample import shape
 
 Array = np.ndarray[Any, Any]
 
 BELOW_A_BYTE = ("s1", "s2", "s4", "u1", "u2", "u4")
 IN_XLA = tuple(t for t in SMALL_FLOATS if t[:2] not in ("f6", "f4"))
 """Those that XLA:CPU of jaxlib 0.10.2 knows and stores as bytes."""
-
-
-def module_of(body: Callable[..., Instruction], *args: Array) -> Module:
-    builder = Builder("types")
-    return builder.module(body(builder, *(builder.parameter(i, shape_of(arg)) for i, arg in enumerate(args))))
-
-
-def compiled(module: Module, *args: Array, **options: Any) -> list[Array]:
-    return xla_wasm.load(xla_wasm.compile(module, xla_wasm.Options(**options))).run(*args)
 
 
 def conversion(x: Array, target: str) -> Module:

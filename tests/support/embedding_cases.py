@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Callable
+from functools import cache, partial
 from pathlib import Path
 
 import jax.numpy as jnp
@@ -232,9 +233,8 @@ def renamed(artifact: Artifact, names: list[str]) -> Artifact:
     return artifact
 
 
-@cache
-def artifacts() -> dict[str, Artifact]:
-    """All of them, by what is special about each."""
+def _making() -> dict[str, Callable[[], Artifact]]:
+    """What makes each artifact, by what is special about it."""
     layouts = [
         Layout((0, 1), ((COMBINE, 3), (2, 1))),
         Layout((1, 0), (), 0, 0, 8),
@@ -244,30 +244,40 @@ def artifacts() -> dict[str, Artifact]:
     ]
     rng = "a = f32[] constant(0)\nb = f32[] constant(1)\nROOT r = f32[4] rng(a, b), distribution=rng_uniform"
     return {
-        "digits": digits(),
-        "weights": dense(),
-        "sidecar": dense(sidecar=True),
-        "in parts": in_parts(),
-        "late": late(),
-        "state": counter(),
-        "turned": turned(),
-        "called": called(),
-        "called back": called_back(),
-        "fed": fed(),
-        "fed with layouts": xla_wasm.compile(hostio(TURNED, "x: s4[4]")),
-        "dynamic": dynamic(),
-        "collective": collective(),
-        "fixed devices": xla_wasm.compile(reduced(4), Options(num_replicas=2, num_partitions=1)),
-        "sent": sent(),
-        "divided": divided(),
-        "undivided": xla_wasm.compile(
+        "digits": digits,
+        "weights": dense,
+        "sidecar": lambda: dense(sidecar=True),
+        "in parts": in_parts,
+        "late": late,
+        "state": counter,
+        "turned": turned,
+        "called": called,
+        "called back": called_back,
+        "fed": fed,
+        "fed with layouts": lambda: xla_wasm.compile(hostio(TURNED, "x: s4[4]")),
+        "dynamic": dynamic,
+        "collective": collective,
+        "fixed devices": lambda: xla_wasm.compile(reduced(4), Options(num_replicas=2, num_partitions=1)),
+        "sent": sent,
+        "divided": divided,
+        "undivided": lambda: xla_wasm.compile(
             entry("x = f32[4] parameter(0), sharding={devices=[2]0,1}\nROOT y = f32[4] add(x, x)")
         ),
-        "random": xla_wasm.compile(entry(rng)),
-        "relaxed": xla_wasm.compile(reduced(4), Options(target="relaxed-simd", tune="v8")),
-        "named": named(),
-        "command": xla_wasm.compile(
+        "random": lambda: xla_wasm.compile(entry(rng)),
+        "relaxed": lambda: xla_wasm.compile(reduced(4), Options(target="relaxed-simd", tune="v8")),
+        "named": named,
+        "command": lambda: xla_wasm.compile(
             entry("x = f32[4] parameter(0)\nROOT y = f32[4] add(x, x)"), Options(kind="command")
         ),
-        **{f"layout {i}": laid_out(layout) for i, layout in enumerate(layouts)},
+        **{f"layout {i}": partial(laid_out, layout) for i, layout in enumerate(layouts)},
     }
+
+
+ARTIFACTS = [*_making()]
+"""What is special about each."""
+
+
+@cache
+def artifacts() -> dict[str, Artifact]:
+    """All of them, by what is special about each."""
+    return {name: make() for name, make in _making().items()}

@@ -3,6 +3,7 @@ text."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -89,9 +90,8 @@ def _gradient(x: Any, w: Any) -> Any:
     return jax.grad(lambda x, w: (jax.nn.softmax(jnp.tanh(x @ w)) ** 2).sum(), (0, 1))(x, w)
 
 
-@cache
-def lowered_modules() -> dict[str, bytes]:
-    """Modules as JAX hands them over."""
+def _lowering() -> dict[str, Callable[[], bytes]]:
+    """What makes the modules that JAX hands over, by their names."""
     conv_dims = ("NHWC", "HWIO", "NHWC")
     pooled = jax.grad(lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID").sum())
     convolved = jax.grad(
@@ -100,31 +100,40 @@ def lowered_modules() -> dict[str, bytes]:
     collective = jax.pmap(lambda x: (lax.pmean(x, "i"), lax.all_gather(x, "i"), lax.ppermute(x, "i", [(0, 0)])), "i")
     donating = jax.jit(lambda a, b: (a + b, b), donate_argnums=0)
     return {
-        "convolution": lowered(_convolution, zeros(1, 4, 4, 3), zeros(3, 3, 3, 4)),
-        "mixture": lowered(_mixture, zeros(4, 4), 1),
-        "gradient": lowered(_gradient, zeros(3, 4), zeros(4, 5)),
-        "random": lowered(lambda k: (jax.random.normal(k, (3,)), jax.random.bits(k, (5,))), jax.random.key(0)),
-        "constants": lowered(_constants, np.zeros((2, 2), np.int32)),
-        "convolution gradient": lowered(convolved, zeros(1, 8, 8, 3), zeros(3, 3, 3, 4)),
-        "pool gradient": lowered(pooled, zeros(4, 4)),
-        "scan": lowered(lambda x: lax.scan(lambda c, t: (c + t, c * t), zeros(3), x), zeros(5, 3)),
-        "einsum": lowered(
+        "convolution": lambda: lowered(_convolution, zeros(1, 4, 4, 3), zeros(3, 3, 3, 4)),
+        "mixture": lambda: lowered(_mixture, zeros(4, 4), 1),
+        "gradient": lambda: lowered(_gradient, zeros(3, 4), zeros(4, 5)),
+        "random": lambda: lowered(lambda k: (jax.random.normal(k, (3,)), jax.random.bits(k, (5,))), jax.random.key(0)),
+        "constants": lambda: lowered(_constants, np.zeros((2, 2), np.int32)),
+        "convolution gradient": lambda: lowered(convolved, zeros(1, 8, 8, 3), zeros(3, 3, 3, 4)),
+        "pool gradient": lambda: lowered(pooled, zeros(4, 4)),
+        "scan": lambda: lowered(lambda x: lax.scan(lambda c, t: (c + t, c * t), zeros(3), x), zeros(5, 3)),
+        "einsum": lambda: lowered(
             lambda a, b: jnp.einsum("bij,bjk->bik", a, b, precision="highest"), zeros(2, 3, 4), zeros(2, 4, 5)
         ),
-        "qr": lowered(jnp.linalg.qr, zeros(4, 4)),
-        "donated": donating.lower(zeros(4), zeros(4)).compiler_ir("hlo").as_serialized_hlo_module_proto(),
-        "collectives": collective.lower(zeros(1, 4)).compiler_ir("hlo").as_serialized_hlo_module_proto(),
+        "qr": lambda: lowered(jnp.linalg.qr, zeros(4, 4)),
+        "donated": lambda: donating.lower(zeros(4), zeros(4)).compiler_ir("hlo").as_serialized_hlo_module_proto(),
+        "collectives": lambda: collective.lower(zeros(1, 4)).compiler_ir("hlo").as_serialized_hlo_module_proto(),
     }
+
+
+@cache
+def lowered_modules() -> dict[str, bytes]:
+    """Modules as JAX hands them over."""
+    return {name: make() for name, make in _lowering().items()}
+
+
+_COMPILED: dict[str, tuple[Any, tuple[Any, ...]]] = {
+    "convolution": (_convolution, (zeros(1, 4, 4, 3), zeros(3, 3, 3, 4))),
+    "mixture": (_mixture, (zeros(4, 4), 1)),
+}
 
 
 @cache
 def compiled_modules() -> dict[str, bytes]:
     """Modules after XLA's optimizations for the CPU: scheduled, with fusions and explicit layouts."""
     out = {}
-    for name, function, args in (
-        ("convolution", _convolution, (zeros(1, 4, 4, 3), zeros(3, 3, 3, 4))),
-        ("mixture", _mixture, (zeros(4, 4), 1)),
-    ):
+    for name, (function, args) in _COMPILED.items():
         executable = jax.jit(function).lower(*args).compile().runtime_executable()
         out[name] = executable.hlo_modules()[0].as_serialized_hlo_module_proto()
     return out
@@ -254,6 +263,14 @@ ENTRY e {
 def text_modules() -> dict[str, bytes]:
     """Hand-written modules with what JAX never or seldom writes."""
     return {name: from_text(text) for name, text in TEXTS.items()}
+
+
+NAMES = sorted(
+    f"{group} {name}"
+    for group, names in (("lowered", _lowering()), ("compiled", _COMPILED), ("text", TEXTS))
+    for name in names
+)
+"""The names of `all_modules`, without making them: every process of a run collects all tests."""
 
 
 def all_modules() -> dict[str, bytes]:

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from playwright.sync_api import Browser, Page
 
+from tests.support import seeds
 from tests.support.node_host import ROOT, node_for, nodes
 from tests.support.web_server import TYPES, Answer, Site
 
@@ -23,6 +24,8 @@ Call = Callable[..., Any]
 NODES = [f"node {version}" for version in nodes()]
 RUNTIMES = ["deno", "bun"]
 OLDEST_NODE = min(NODES, key=lambda engine: [int(part) for part in engine[6:].split(".")])
+ENGINES = [OLDEST_NODE, "chromium", *seeds.more(*(node for node in NODES if node != OLDEST_NODE))]
+"""Where long tests run: Chromium and the newest Node have much the same engine."""
 NEWEST_NODE = node_for("relaxed-simd")
 """The path of one."""
 LOADER = (ROOT / "web" / "xla_wasm.js").as_uri()
@@ -79,6 +82,17 @@ def _in_node(node: Sequence[Any], script: str, site: Site) -> Call:
         # Deno and Bun start and end threads of their own at any time.
         assert answer["left"] == 0 or len(node) > 1, "threads are left"
         return answer["outcome"]
+
+    return call
+
+
+def call_fixture(script: str, engines: Sequence[str]) -> Any:
+    """A fixture that calls functions of a script in each of the engines, on the fixture `site` of the tests."""
+
+    @pytest.fixture(params=engines)
+    def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
+        with calling(script, request.param, request, site) as called:
+            yield called
 
     return call
 

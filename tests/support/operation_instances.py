@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tests.ops.test_samples import SAMPLES
 from tests.support.random_values import INTEGERS, is_rounded
+from tests.support.samples import SAMPLES
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.hlo.op import read_whole
 from xla_wasm.hlo.types import TYPES

@@ -13,7 +13,7 @@ import pytest
 import xla_wasm
 from tests.jax.test_callbacks import X, guarded
 from tests.stablehlo.test_stablehlo_sizes import symbolic
-from tests.support.js_calls import NODES, Call, calling, isolated_site, nothing
+from tests.support.js_calls import ENGINES, Call, calling, isolated_site, nothing
 from tests.support.web_server import Answer
 from xla_wasm import HloModule, Options
 from xla_wasm.jax import lower
@@ -34,7 +34,7 @@ def two_sizes() -> bytes:
     return symbolic(lambda x, y: x * y[:, None], "b,3", "b,")
 
 
-@pytest.fixture(params=[*NODES, "chromium"])
+@pytest.fixture(params=ENGINES)
 def call(request: pytest.FixtureRequest) -> Iterator[Call]:
     x, n, m = ARGS.values()
     programs = {

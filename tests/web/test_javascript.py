@@ -202,14 +202,14 @@ MISTYPED_TREES = [
 ]
 
 
-def types_checked(folder: Path, file: str) -> str:
-    """What the compiler of TypeScript says of a file beside a model and the loader."""
+def types_checked(folder: Path, *files: str) -> str:
+    """What the compiler of TypeScript says of files beside models and the loader."""
     compiler = ROOT / ".tools" / "node_modules" / "typescript" / "bin" / "tsc"
     options = (
         "--noEmit --strict --allowJs --target es2022 --lib es2022,dom,dom.iterable --module esnext "
         "--moduleResolution bundler"
     ).split()
-    command = [str(node_for("relaxed-simd")), str(compiler), *options, file]
+    command = [str(node_for("relaxed-simd")), str(compiler), *options, *files]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200).stdout
 
 
@@ -218,10 +218,10 @@ def test_types_of_structures(tmp_path: Path) -> None:
     artifact = xla_wasm.compile(lower(f, PARAMS, X, scale=1.0), Options(weights="params.w"))
     javascript.save(artifact, tmp_path / "model.wasm")
     (tmp_path / "right.ts").write_text(TREES)
-    assert types_checked(tmp_path, "right.ts") == ""
     head = TREES[: TREES.index("const flat")]
     (tmp_path / "wrong.ts").write_text(head + "\n".join(MISTYPED_TREES))
-    said, first = types_checked(tmp_path, "wrong.ts"), head.count("\n") + 1
+    said, first = types_checked(tmp_path, "right.ts", "wrong.ts"), head.count("\n") + 1
+    assert "right.ts(" not in said and "wrong.ts(" in said, said
     assert [line for i, line in enumerate(MISTYPED_TREES) if f"wrong.ts({first + i}," not in said] == [], said
 
 
@@ -234,17 +234,21 @@ def test_types_of_every_kind_of_structure(tmp_path: Path) -> None:
     one = np.ones(2, np.float32)
     given = ({"a b": one, "z": np.int32(3), "n": None}, (one, Pair(None, one)))
     module = lower(everything, *given, flag=None)
-    for options in (Options(), Options(weights=["first.*"]), Options(state={"first.a b": "0.numbers.1"})):
-        artifact = xla_wasm.compile(module, options)
-        javascript.save(artifact, tmp_path / "model.wasm")
-        (tmp_path / "right.ts").write_text("import { load } from './model.js';\nexport const model = await load();\n")
-        assert types_checked(tmp_path, "right.ts") == ""
-    javascript.save(xla_wasm.compile(module), tmp_path / "model.wasm")
-    (tmp_path / "right.ts").write_text(
-        "import { load } from './model.js';\nconst x = new Float32Array(2);\nconst model = await load();\n"
+    kinds = {
+        "plain": Options(),
+        "weights": Options(weights=["first.*"]),
+        "state": Options(state={"first.a b": "0.numbers.1"}),
+    }
+    for kind, options in kinds.items():
+        javascript.save(xla_wasm.compile(module, options), tmp_path / f"{kind}.wasm")
+        (tmp_path / f"load_{kind}.ts").write_text(
+            f"import {{ load }} from './{kind}.js';\nexport const model = await load();\n"
+        )
+    (tmp_path / "call.ts").write_text(
+        "import { load } from './plain.js';\nconst x = new Float32Array(2);\nconst model = await load();\n"
         "const [made, empty] = model.call({ 'a b': x, z: 3 }, [x, { then: x }], null);\n"
         "const sum: Float32Array = made.numbers[1], none: null = made.numbers[0];\n"
         "const z: Int32Array = made.class.then[0], nothing: [] = empty;\n"
         "console.log(sum, none, z, nothing);\n"
     )
-    assert types_checked(tmp_path, "right.ts") == ""
+    assert types_checked(tmp_path, "call.ts", *(f"load_{kind}.ts" for kind in kinds)) == ""

@@ -9,6 +9,7 @@ import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -23,7 +24,7 @@ import xla_wasm
 from tests.support import seeds
 from tests.support.collective_programs import Grid, every_collective
 from tests.support.firefox import Firefox
-from tests.support.js_calls import IN_A_PAGE, OLDEST_NODE, Call, calling, isolated_site, nothing
+from tests.support.js_calls import ENGINES, IN_A_PAGE, OLDEST_NODE, Call, call_fixture, isolated_site, nothing
 from tests.support.programs_sharded import PROGRAMS
 from tests.support.replica_programs import entry, reduced, ring, steps
 from tests.support.scripted_devices import LIES, SHARD_LIES, lies, scripted
@@ -37,8 +38,7 @@ from xla_wasm.loop import pieces
 Array = np.ndarray[Any, Any]
 
 TRANSPORTS = ("shared", "messages")
-ENGINES = (OLDEST_NODE, "chromium")
-TIMES = seeds.count(20, 50)
+TIMES = seeds.count(10, 50)
 """How often a worker is ended."""
 GRIDS = [Grid(*g) for g in ((2, 1), (1, 2), (4, 1), (2, 2), (1, 4), (8, 1), (4, 2), (2, 4), (1, 8), (3, 2))]
 ELEMENT_TYPES = ("f32", "s8", "bf16", "f64", "u32", "s64", "c64", "pred", "s4", "f8e4m3fn")
@@ -161,11 +161,7 @@ def serve(site: Site, name: str, artifact: Artifact, arguments: Sequence[Sequenc
     site.answers[f"/{name}.json"] = Answer(json.dumps(lists).encode())
 
 
-@pytest.fixture(params=ENGINES)
-def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
-    """Calls a function of tests/js/replicas.mjs."""
-    with calling("replicas.mjs", request.param, request, site) as call:
-        yield call
+call = call_fixture("replicas.mjs", ENGINES)
 
 
 def digests(results: Sequence[Sequence[Array]]) -> list[list[str]]:
@@ -244,9 +240,9 @@ def large() -> list[Case]:
 
 @cache
 def programs() -> list[Case]:
-    """Programs of JAX for several devices, on whole arrays."""
+    """Programs of JAX for several devices, on whole arrays: every third, or all with --exhaustive."""
     made = []
-    for name, make in PROGRAMS.items():
+    for name, make in [*PROGRAMS.items()][:: 1 if seeds.exhaustive else 3]:
         program = make()
         artifact = xla_wasm.compile(lower(program.make(mesh(**program.axes)), *program.args))
         exe = xla_wasm.load(artifact)
@@ -262,15 +258,35 @@ def programs() -> list[Case]:
     return made
 
 
-@pytest.mark.parametrize("cases", [collectives, large, programs])
-@pytest.mark.parametrize("transport", TRANSPORTS)
+RESULTS = [
+    (OLDEST_NODE, "shared", collectives),
+    (OLDEST_NODE, "messages", collectives),
+    (OLDEST_NODE, "messages", large),
+    (OLDEST_NODE, "shared", programs),
+    ("chromium", "shared", collectives),
+    ("chromium", "shared", large),
+    ("chromium", "messages", programs),
+]
+"""An engine, a transport and cases: nearly every two of them; with --exhaustive all of `EVERY`."""
+EVERY = [*product(ENGINES, TRANSPORTS, (collectives, large, programs))]
+
+
+@pytest.mark.parametrize(
+    ("call", "transport", "cases"),
+    [
+        *RESULTS,
+        *seeds.more(*(combined for combined in EVERY if combined not in RESULTS)),
+    ],
+    indirect=["call"],
+)
 def test_results(call: Call, site: Site, transport: str, cases: Callable[[], list[Case]]) -> None:
     """Each result of each device has the bits that it has under wasmtime, in both of two runs."""
     check_results(call, site, cases(), transport)
 
 
 @pytest.mark.parametrize(
-    ("threads", "transport"), [(1, "shared"), (2, "shared"), (3, "shared"), (2, "messages"), (None, "shared")]
+    ("threads", "transport"),
+    [(1, "shared"), (2, "shared"), (2, "messages"), *seeds.more((3, "shared"), (None, "shared"))],
 )
 def test_threads_of_devices(call: Call, site: Site, transport: str, threads: int | None) -> None:
     check_results(call, site, threaded(), transport, threads)
@@ -290,18 +306,27 @@ def check_results(call: Call, site: Site, cases: Sequence[Case], transport: str,
             assert not different, (case.name, sorted(different))
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+PAIRS = [
+    *((OLDEST_NODE, "messages"), ("chromium", "shared"), (OLDEST_NODE, "shared")),
+    *seeds.more(("chromium", "messages")),
+]
+"""Engines and transports; Firefox has both."""
+each_pair = pytest.mark.parametrize(("call", "transport"), PAIRS, indirect=["call"])
+
+
+@each_pair
 def test_behaviours(call: Call, transport: str) -> None:
     nothing(call("behaviours", transport))
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@each_pair
 def test_failures(call: Call, transport: str) -> None:
     nothing(call("failures", transport))
 
 
-@pytest.mark.parametrize("devices", [2, 4])
-@pytest.mark.parametrize("transport", TRANSPORTS)
+@pytest.mark.parametrize(
+    ("transport", "devices"), [("shared", 2), ("messages", 2), ("shared", 4), *seeds.more(("messages", 4))]
+)
 def test_a_worker_that_ends(call: Call, transport: str, devices: int) -> None:
     times = TIMES if devices == 2 else 8
     # Chromium takes two seconds to end a worker that is busy, so some groups go on at the same time.

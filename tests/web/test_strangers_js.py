@@ -12,7 +12,7 @@ import pytest
 
 import xla_wasm
 from tests.support import seeds
-from tests.support.js_calls import NODES, OLDEST_NODE, Call, calling, isolated_site, nothing
+from tests.support.js_calls import ENGINES, Call, call_fixture, isolated_site, nothing
 from tests.support.node_host import ROOT
 from tests.support.replica_programs import reduced
 from tests.support.stranger_modules import CUSTOM, ENDLESS, EXCHANGE, OUTFEED, manifest, module
@@ -22,8 +22,6 @@ from tests.web.test_loading import CALLS, DYNAMIC, FEEDS, STEPS
 from xla_wasm import HloModule, Options
 from xla_wasm.artifact import Artifact
 
-ENGINES = [OLDEST_NODE, "chromium", *seeds.more(*(node for node in NODES if node != OLDEST_NODE))]
-"""Chromium and the newest Node have much the same engine."""
 NUMBERS = np.arange(1 << 18, dtype=np.float32)
 """Weights of a megabyte."""
 HALF = NUMBERS.nbytes // 2
@@ -81,11 +79,7 @@ def site() -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture(params=ENGINES)
-def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
-    """Calls a function of tests/js/strangers.mjs."""
-    with calling("strangers.mjs", request.param, request, site) as call:
-        yield call
+call = call_fixture("strangers.mjs", ENGINES)
 
 
 def test_budgets(call: Call) -> None:
@@ -171,9 +165,9 @@ def test_transfers(call: Call, site: Site) -> None:
 
 
 FORGED = [
-    ("here", ["toy", "digits", "dynamic", "calls", "feeds"], seeds.count(100, 300)),
-    ("worker", ["toy", "digits", "steps", "calls", "feeds"], seeds.count(40, 120)),
-    ("devices", ["reduced", "steps"], seeds.count(20, 40)),
+    ("here", ["toy", "digits", "dynamic", "calls", "feeds"], seeds.count(50, 300)),
+    ("worker", ["toy", "digits", "steps", "calls", "feeds"], seeds.count(20, 120)),
+    ("devices", ["reduced", "steps"], seeds.count(10, 40)),
 ]
 
 

@@ -16,14 +16,14 @@ from jax.sharding import PartitionSpec as P
 import xla_wasm
 from tests.host.test_structures import PARAMS, X, f
 from tests.support import seeds
-from tests.support.js_calls import NODES, OLDEST_NODE, RUNTIMES, Call, calling, isolated_site, nothing
+from tests.support.js_calls import ENGINES, RUNTIMES, Call, call_fixture, isolated_site, nothing
 from tests.support.toy_artifact import with_manifest
 from tests.support.web_server import Answer, Site
 from xla_wasm import ArgumentError, HloModule, Options
 from xla_wasm.artifact import Artifact
 from xla_wasm.jax import lower
 
-ENGINES = [OLDEST_NODE, "chromium", *RUNTIMES, *seeds.more(*(node for node in NODES if node != OLDEST_NODE))]
+EVERYWHERE = [*ENGINES, *RUNTIMES]
 KEYS = [
     "a",
     "b",
@@ -231,7 +231,7 @@ class Case:
 
 @pytest.fixture(scope="module")
 def cases() -> list[Case]:
-    return [Case(seed) for seed in range(seeds.count(25, 300))]
+    return [Case(seed) for seed in range(seeds.count(13, 300))]
 
 
 def lying(name: str, value: Any) -> bytes:
@@ -306,11 +306,7 @@ def site(cases: list[Case]) -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture(params=ENGINES)
-def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
-    """Calls a function of tests/js/structures.mjs."""
-    with calling("structures.mjs", request.param, request, site) as call:
-        yield call
+call = call_fixture("structures.mjs", EVERYWHERE)
 
 
 def differences(case: Case, got: list[Any], where: str) -> list[str]:

@@ -11,15 +11,13 @@ import pytest
 
 import xla_wasm
 from tests.support import seeds
-from tests.support.js_calls import NODES, OLDEST_NODE, Call, calling, isolated_site, nothing
+from tests.support.js_calls import ENGINES, Call, call_fixture, isolated_site, nothing
 from tests.support.stranger_modules import CUSTOM, ENDLESS, EXCHANGE, OUTFEED, manifest, module
 from tests.support.toy_artifact import leaf, with_manifest
 from tests.support.web_server import Answer, Site
 from xla_wasm import ArtifactError, LimitError
 from xla_wasm.wasm.encoding import sized, uleb
 
-ENGINES = [OLDEST_NODE, "chromium", *seeds.more(*(node for node in NODES if node != OLDEST_NODE))]
-"""Chromium and the newest Node have much the same engine."""
 X = np.arange(1, 4, dtype=np.float32)
 HEAD = b"\0asm\1\0\0\0"
 MODULES: dict[str, tuple[bytes, str]] = {
@@ -192,11 +190,7 @@ def site(cases: dict[str, Any]) -> Iterator[Site]:
         yield site
 
 
-@pytest.fixture(params=ENGINES)
-def call(request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
-    """Calls a function of tests/js/untrusted.mjs."""
-    with calling("untrusted.mjs", request.param, request, site) as call:
-        yield call
+call = call_fixture("untrusted.mjs", ENGINES)
 
 
 def test_what_is_refused(call: Call, cases: dict[str, Any]) -> None:

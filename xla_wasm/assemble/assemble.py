@@ -164,8 +164,8 @@ def assemble(
 
 
 def check_room(plan: Plan, end: int, target: Target) -> int:
-    """Where memory ends of which all up to `end` is in use. Raises UnsupportedError, which names the largest array, if
-    that is too far."""
+    """Returns the end of a memory, in bytes, of which all up to `end` is in use. Raises UnsupportedError, which names
+    the largest array, if that is too far."""
     top = end + _SLACK
     if top > target.memory_limit - PAGE:
         largest = max((b for b in plan.buffers if b.merged is None), key=lambda b: b.bytes)
@@ -274,8 +274,8 @@ def _manifest(
     inits: Sequence[dict[str, Any]],
     devices: Devices | None,
 ) -> dict[str, Any]:
-    """What hosts need to know, but for the size of the memory, which is not known yet, and the hash, which is taken of
-    all else.
+    """Returns the manifest: what hosts need to know, but for the size of the memory, which is not known yet, and the
+    hash, which is taken of all else.
 
     The sidecar's constants come first: the other `init` steps may read them."""
     state = interface.state
@@ -360,7 +360,7 @@ def _first_calls(plan: Plan) -> dict[int, int]:
 
 
 def _requests(steps: Sequence[Step]) -> list[dict[str, Any]]:
-    """What the host serves, in the order of the steps."""
+    """Returns the requests that the host serves, in the order of the steps."""
     channels: dict[tuple[str | int, ...], int] = {}
     made = []
     for step in steps:
@@ -396,7 +396,7 @@ def _exchange(step: Step, request: Request, channel: int) -> dict[str, Any]:
 
 
 def _devices(plan: Plan, devices: Devices | None) -> dict[str, Any] | None:
-    """What a host needs to know to run the program on several devices; None if it is the same on all."""
+    """Returns what a host needs to know to run the program on several devices; None if it is the same on all."""
     if devices is None:
         return None
     configuration = next(b for b in plan.buffers if b.kind == "configuration")

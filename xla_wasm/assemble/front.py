@@ -51,7 +51,7 @@ class Front:
     for it."""
 
     def chosen(self, used: Iterable[str]) -> dict[str, str]:
-        """What to link for each function that C code leaves open; of `optional`, `used` are those of use."""
+        """Returns the function to link for each one that C code leaves open; of `optional`, `used` are those of use."""
         used = set(used)
         own = {name: f"{self.name}_{name}" for name in _OWN}
         return own | {

@@ -146,7 +146,7 @@ def _of_numbers(value: Any, shape: Shape, what: str) -> bytes:
 
 
 def _kept(a: Any, b: Any) -> bool:
-    """Whether a number has stayed finite."""
+    """Returns True if a number has stayed finite."""
     return not all(map(isfinite, (a.real, a.imag))) or all(map(isfinite, (b.real, b.imag)))
 
 
@@ -163,7 +163,7 @@ def _flat(value: Any, what: str) -> tuple[tuple[int, ...], list[Any]]:
 
 
 def _dtype_name(element_type: str) -> str:
-    """What NumPy and ml_dtypes call an element type."""
+    """Returns the name that NumPy and ml_dtypes have for an element type."""
     if element_type in ("pred", "bf16"):
         return {"pred": "bool", "bf16": "bfloat16"}[element_type]
     kind, rest = element_type[0], element_type[1:]

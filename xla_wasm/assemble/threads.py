@@ -35,7 +35,8 @@ counts."""
 
 
 def start_function(control: int, segments: Sequence[tuple[int, int, int]]) -> Func:
-    """What runs when the module is instantiated: the first instance on a memory copies the data into it."""
+    """Returns the function that runs when the module is instantiated: the first instance on a memory copies the data
+    into it."""
     f = Func("start", (), ())
     f.op("i32.const", control + LOADED)
     f.op("i32.const", 0)
@@ -87,7 +88,7 @@ def _next(f: Func, ticket: int) -> None:
 
 
 def _count(f: Func, ticket: int) -> None:
-    """How many chunks there are."""
+    """Pushes the number of chunks."""
     f.op("local.get", ticket)
     f.op("i64.const", _NEXT_BITS)
     f.op("i64.shr_u")
@@ -151,7 +152,7 @@ def take_function(control: int, own: Own) -> Func:
 
 
 def _say_whether_it_computes(f: Func, value: int) -> None:
-    """What is left of a thread other than 0 that ends from one moment to the next."""
+    """Stores `value` for a thread other than 0: that is what is left of one that ends from one moment to the next."""
     f.op("local.get", 0)
     f.op("if", None)
     f.op("local.get", 0)
@@ -161,14 +162,14 @@ def _say_whether_it_computes(f: Func, value: int) -> None:
 
 
 def _is_none_left(f: Func, ticket: int) -> None:
-    """Whether all chunks are taken."""
+    """Pushes 1 if all chunks are taken, else 0."""
     _next(f, ticket)
     _count(f, ticket)
     f.op("i32.ge_u")
 
 
 def _chunk(f: Func, ticket: int, entry: int, end: int) -> None:
-    """Where the chunk of a ticket begins and ends in the range of the table's entry. `end` is a local to use."""
+    """Pushes the begin and the end of a ticket's chunk in the range of the table's entry. `end` is a local to use."""
 
     def word(k: int) -> None:
         f.op("local.get", entry)

@@ -146,7 +146,7 @@ class Builder:
         return self.op("bitcast-convert", x, shape=Shape(element_type, sizes))
 
     def compare(self, a: Instruction, b: Instruction, direction: str, **attrs: Any) -> Instruction:
-        """Whether elements of `a` and `b` compare in that direction: EQ NE GE GT LE LT."""
+        """Compares the elements of `a` and `b` in that direction: EQ NE GE GT LE LT."""
         return self.op("compare", a, b, direction=direction, **attrs)
 
     def dot(

@@ -76,7 +76,8 @@ def difference(actual: Array, expected: Array) -> Difference:
 
 
 def differing(actual: Array, expected: Array, allowed: Tolerance) -> Array:
-    """Which elements differ by more than is allowed. Denormals of f32, f64 and complex numbers may be zeros."""
+    """Returns a mask of the elements that differ by more than is allowed. Denormals of f32, f64 and complex numbers may
+    be zeros."""
     if actual.dtype.kind == "c":
         # Either part may be off by what counts beside the whole number.
         modulus = np.abs(expected.astype(np.complex128))
@@ -99,7 +100,7 @@ def differing(actual: Array, expected: Array, allowed: Tolerance) -> Array:
 
 
 def tolerance(dtype: np.dtype[Any]) -> Tolerance:
-    """What the results of two correct ways of computing may show.
+    """Returns the difference that the results of two correct ways of computing may show.
 
     Sums in another order differ by some hundred rounding errors; a type of 16 bits or less is rounded once, at the end.
     """
@@ -114,8 +115,8 @@ def tolerance(dtype: np.dtype[Any]) -> Tolerance:
 
 
 def is_float(dtype: np.dtype[Any]) -> bool:
-    """Whether this is a real type with fractions. The small types of ml_dtypes have kind "V"; its integers are no
-    floats."""
+    """Returns True if this is a real type with fractions. The small types of ml_dtypes have kind "V"; its integers are
+    no floats."""
     return dtype.kind == "f" or (dtype.kind == "V" and "float" in dtype.name)
 
 
@@ -146,7 +147,7 @@ def _scale(expected: Array) -> float:
 
 
 def _ulps(actual: Array, expected: Array) -> Array:
-    """How many values of the type lie between."""
+    """Returns the number of values of the type that lie between."""
     a, b = _rank(actual), _rank(expected)
     return np.abs(a - b)
 

@@ -118,7 +118,7 @@ def _complete(x: Instruction) -> None:
 
 
 def holds_arrays(shape: Shape) -> bool:
-    """Whether all leaves are arrays of known size."""
+    """Returns True if all leaves are arrays of known size."""
     return all(leaf.is_array and not leaf.is_dynamic for _, leaf in shape.leaves())
 
 
@@ -133,7 +133,7 @@ class Verdict:
 
     @property
     def count(self) -> int:
-        """How many elements differ."""
+        """The number of elements that differ."""
         return int(np.count_nonzero(self.where))
 
 
@@ -148,7 +148,8 @@ def first_difference(actual: Value, expected: Value, tolerances: Callable[[int, 
 
 
 def judge(evaluator: Evaluator, x: Instruction, actual: Value, operands: list[Value]) -> Verdict | None:
-    """Whether `actual` is what `x` makes of `operands`, by the standard of its kind of operation; None if it is."""
+    """Judges whether `actual` is what `x` makes of `operands`, by the standard of its kind of operation. Returns None
+    if it is."""
     with np.errstate(all="ignore"):
         expected = evaluator.run(x, operands)
         return first_difference(actual, expected, _tolerances(evaluator, x, operands))
@@ -197,8 +198,8 @@ def _of_function(expected: Array) -> Tolerance:
 
 
 def tolerance_in(module: Module) -> Callable[[np.dtype[Any]], Tolerance]:
-    """What results of a type may show, given that they are no more exact than the narrowest floats that the module
-    computes."""
+    """Returns the tolerance for results of a type, given that they are no more exact than the narrowest floats that the
+    module computes."""
     computed = dict.fromkeys(
         leaf.element_type for x in module.instructions() if x.operands for _, leaf in x.shape.leaves()
     )

@@ -210,8 +210,8 @@ class _Search:
         values: dict[Instruction, Value],
         path: tuple[str, ...],
     ) -> Finding | None:
-        """Whether these instructions, compiled together, differ at a root by more than their rounding errors can
-        explain."""
+        """Returns what is found if these instructions, compiled together, differ at a root by more than their rounding
+        errors can explain."""
         part = excerpt("window", window, roots)
         arguments = part.arguments(values.__getitem__)
         try:
@@ -390,7 +390,7 @@ def _pieces(body: Sequence[Instruction], size: int) -> Iterator[list[Instruction
 
 
 def _can_run(x: Instruction) -> bool:
-    """Whether the value of an instruction can be asked of compiled code and says something about it."""
+    """Returns True if the value of an instruction can be asked of compiled code and says something about it."""
     if is_structure(x) or x.opcode in _OPAQUE or is_constant(x):
         return False
     return holds_arrays(x.shape) and all(holds_arrays(o.shape) for o in x.operands)

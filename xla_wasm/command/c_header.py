@@ -26,8 +26,8 @@ def c_type(element_type: str) -> str:
 
 
 def identifier(name: str) -> str:
-    """What is left of a name in a macro's: letters and digits of ASCII, and an underscore for what stands between them;
-    maybe nothing."""
+    """Returns what is left of a name in a macro's: letters and digits of ASCII, and an underscore for what stands
+    between them; maybe nothing."""
     return re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()
 
 

@@ -53,7 +53,7 @@ def script(shell: str, of: typer.Typer) -> str:
 
 
 def commands(of: typer.Typer) -> Commands:
-    """What there is to complete."""
+    """Returns the commands that there are to complete."""
     found: Commands = {}
     for command in of.registered_commands:
         function = command.callback

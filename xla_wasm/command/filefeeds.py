@@ -68,7 +68,7 @@ class FileFeeds:
         return name, Path(path)
 
     def ends(self) -> dict[str, Any]:
-        """What a run takes: every run gets the same items."""
+        """Returns the feeds that a run takes: every run gets the same items."""
         self.came = []
         made: dict[str, Any] = {}
         for kind, name in self._leaves:

@@ -75,7 +75,7 @@ def svg(shape: Shape) -> str:
 
 
 def summary(shape: Shape) -> list[str]:
-    """What there is to say about a layout in words."""
+    """Returns sentences about a layout."""
     bits = element_bits(shape)
     unit = f"{bits // 8} byte{'s' if bits > 8 else ''}" if bits % 8 == 0 else f"{bits} bits"
     total = physical_elements(shape)
@@ -98,14 +98,14 @@ def summary(shape: Shape) -> list[str]:
 
 
 def facts(shape: Shape) -> dict[str, int]:
-    """How much of it there is: elements, positions in memory, and bytes."""
+    """Returns how much of it there is: elements, positions in memory, and bytes."""
     _check(shape)
     return {"elements": shape.size, "positions": physical_elements(shape), "bytes": physical_bytes(shape)}
 
 
 def _check(shape: Shape) -> None:
     if not shape.is_array:
-        raise ArgumentError(f"{shape} is no array: it has no layout")
+        raise ArgumentError(f"{shape} is no array, which alone have layouts: give the shape of one, as in f32[3,5]")
     physical_bytes(shape)
 
 
@@ -144,7 +144,7 @@ def _grids(shape: Shape) -> Iterator[tuple[str, list[Row]]]:
 
 
 def _left_out(shape: Shape) -> list[str]:
-    """What the grids do not show."""
+    """Returns sentences about what the grids do not show."""
     lines = []
     limits = (_MOST_CELLS, _columns_shown(shape))[-shape.rank :]
     if any(size > limit for size, limit in zip(shape.dimensions[-2:], limits)):

@@ -64,8 +64,8 @@ class Files:
         return Files(inputs, settings, output, infeed, outfeed, recv, send, self.random, self.seed + device)
 
     def check_outputs(self, results: Sequence[str]) -> None:
-        """What comes out must not overwrite what else comes out, nor what goes in. `results` are the names of the
-        results."""
+        """Raises an error if what comes out would overwrite what else comes out, or what goes in. `results` are the
+        names of the results."""
         if self.output == STDIN:
             report.binary_output()
             return
@@ -93,7 +93,8 @@ class Files:
                     )
 
     def result_files(self, names: Sequence[str]) -> list[Path]:
-        """Where results of these names go: a file for each in the folder, or all in one that is called .npy or .npz."""
+        """Returns the files that results of these names go to: a file for each in the folder, or all in one that is
+        called .npy or .npz."""
         if self.output is None or self.output == STDIN:
             return []
         output = Path(self.output)
@@ -126,7 +127,7 @@ class Several:
     devices: int | None
     partitions: int | None
     mpi: bool
-    """Whether each device is a process of an MPI job, and not a thread."""
+    """True if each device is a process of an MPI job, and not a thread."""
     timeout: float
 
 

@@ -19,5 +19,5 @@ def hand_in(converters: dict[str, Callable[[], Converter]]) -> None:
 
 
 def convert(name: str, *args: Any, **options: Any) -> Any:
-    """What the reader or writer of that name makes: "from_stablehlo", "from_exported" or "to_stablehlo"."""
+    """Returns what the reader or writer of that name makes: "from_stablehlo", "from_exported" or "to_stablehlo"."""
     return _sources[name]()(*args, **options)

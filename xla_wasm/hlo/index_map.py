@@ -75,24 +75,24 @@ class IndexMap:
 
     @cached_property
     def keeps_order(self) -> bool:
-        """Whether it reads every element once, in row-major order: a reshape."""
+        """True if it reads every element once, in row-major order: a reshape."""
         if self.unsplit or prod(self.domain) != prod(self.dims):
             return self.unsplit
         return not prod(self.dims) or self.position == _linear(self.domain)
 
     @cached_property
     def is_split(self) -> bool:
-        """Whether a coordinate takes a part of a dimension, or is unknown: an index may need a division then."""
+        """True if a coordinate takes a part of a dimension, or is unknown: an index may need a division then."""
         return any(c is None or any(t[2] != 1 or t[3] != self.domain[t[1]] for t in c.terms) for c in self.coordinates)
 
     @property
     def is_identity(self) -> bool:
-        """Whether it gives every index itself."""
+        """True if it gives every index itself."""
         return self.domain == self.dims and self.keeps_order
 
     @cached_property
     def one_to_one(self) -> bool:
-        """Whether it reads no element twice."""
+        """True if it reads no element twice."""
         if self.unsplit or None in self.coordinates:
             return self.unsplit
         read: dict[int, list[tuple[int, int]]] = {}
@@ -127,9 +127,8 @@ class IndexMap:
                 if own is None or total is None:
                     total = None
                     break
-                total = Coordinate(
-                    total.offset + c * own.offset, (*total.terms, *((c * k, *rest) for k, *rest in own.terms))
-                )  # type: ignore[arg-type]
+                terms = [(c * k, *rest) for k, *rest in own.terms]
+                total = Coordinate(total.offset + c * own.offset, (*total.terms, *terms))  # type: ignore[arg-type]
             made.append(total)
         if (None in made or 0 in inner.dims) and self.keeps_order and inner.keeps_order:
             return row_major(self.domain, inner.dims)
@@ -236,7 +235,7 @@ def _linear(domain: Dims) -> Coordinate:
 
 
 def _covers(digits: list[tuple[int, int]], size: int) -> bool:
-    """Whether digits, each a divisor and a size, make up 0..size-1 exactly."""
+    """Returns True if digits, each a divisor and a size, make up 0..size-1 exactly."""
     reach = 1
     for divisor, s in sorted(digits):
         if divisor != reach:

@@ -50,7 +50,7 @@ def broken(instr: Instruction, rule: int, text: str) -> VerifyError:
 
 
 def shape_fault(shape: Shape, depth: int = 0) -> str:
-    """What is wrong with a shape by itself; empty if nothing is."""
+    """Returns what is wrong with a shape by itself; empty if nothing is."""
     if shape.element_type in NOT_ARRAYS:
         return _nested_fault(shape, depth)
     dims = shape.dimensions
@@ -94,7 +94,7 @@ def _nested_fault(shape: Shape, depth: int) -> str:
 
 
 def same(a: Shape, b: Shape) -> bool:
-    """Whether two sound shapes are equal but for layouts."""
+    """Returns True if two sound shapes are equal but for layouts."""
     if a.element_type != b.element_type or a.dimensions != b.dimensions:
         return False
     if a.tuple_shapes or b.tuple_shapes:
@@ -201,7 +201,7 @@ def result(
 
 
 def flags(shape: Shape) -> tuple[bool, ...]:
-    """Which dimensions are dynamic, one flag for each."""
+    """Returns a flag for each dimension, true if it is dynamic."""
     return shape.dynamic or (False,) * len(shape.dimensions)
 
 
@@ -275,7 +275,7 @@ def dilated(size: int, dilation: int) -> int:
 
 
 def window_size(instr: Instruction, size: int, window: WindowDimension, rule: int) -> int:
-    """How many places the window has along a dimension of that size."""
+    """Returns the number of places that the window has along a dimension of that size."""
     if window.size < 1 or window.stride < 1 or window.base_dilation < 1 or window.window_dilation < 1:
         raise broken(instr, rule, f"sizes, strides and dilations of a window must be positive: {window}")
     room = (

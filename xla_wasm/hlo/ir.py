@@ -74,7 +74,7 @@ class Instruction:
 
     @property
     def elements(self) -> list[Instruction]:
-        """What a tuple is made of, if this instruction makes it; nothing of any other."""
+        """Returns what a tuple is made of, if this instruction makes it; nothing of any other."""
         return self.operands if self.opcode == "tuple" else []
 
     @property
@@ -173,7 +173,7 @@ class Module:
         self.propagate_to_output: tuple[bool, ...] = ()
         """The same for the leaves of the result."""
         self.is_scheduled = False
-        """Whether the order of instructions in every computation is a schedule to keep."""
+        """True if the order of instructions in every computation is a schedule to keep."""
         self.unknown = b""
         """Wire bytes of the fields this version does not know, written back as they were."""
         self.kept: Kept = {}

@@ -9,7 +9,7 @@ little-endian elements, a whole byte for those below one.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import inf, prod
 from typing import Any
 
@@ -29,45 +29,15 @@ LAYOUT_FIELDS = (
 _HOLE = -(1 << 62)
 """Stands for padding in lists of positions; it stays negative whatever is added to it."""
 
-ZERO_PAD, ONE_PAD, LOWEST_PAD, HIGHEST_PAD = 1, 2, 3, 4
-"""Values of the older field `padding_value`; anything else fills with zeros."""
+ONE_PAD, LOWEST_PAD, HIGHEST_PAD = 2, 3, 4
+"""Values of the older field `padding_value`; anything else, 1 among it, fills with zeros."""
 
 
 # --- indices and positions ------------------------------------------------------------------------------------------
 
 
-def linear_index(shape: Shape, index: Sequence[int]) -> int:
-    """The position of an element where there are neither tiles nor padding: XLA's multi-index to linear index."""
-    position = 0
-    for d in reversed(shape.minor_to_major):
-        position = position * shape.dimensions[d] + _inside(shape, index)[d]
-    return position
-
-
-def multi_index(shape: Shape, linear: int) -> Index:
-    """The inverse of `linear_index`."""
-    if not 0 <= linear < shape.size:
-        raise ArgumentError(f"{shape} has no element {linear}: it has {shape.size}")
-    index = [0] * shape.rank
-    for d in shape.minor_to_major:
-        linear, index[d] = divmod(linear, shape.dimensions[d])
-    return tuple(index)
-
-
-def linear_index_with_tile(index: Sequence[int], bounds: Sequence[int], tile: Sequence[int]) -> int:
-    """The position of `index`, major dimension first, where one tile of the same rank splits an array of `bounds`."""
-    if not len(index) == len(bounds) == len(tile):
-        raise ArgumentError(f"index {tuple(index)}, bounds {tuple(bounds)} and tile {tuple(tile)} differ in rank")
-    position = 0
-    for i, size, t in zip(index, bounds, tile):
-        position = position * -(-size // t) + i // t
-    for i, t in zip(index, tile):
-        position = position * t + i % t
-    return position
-
-
 def position(shape: Shape, index: Sequence[int]) -> int:
-    """Where an element lies, tiles and padding counted."""
+    """Returns the position of an element, tiles and padding counted."""
     index = _inside(shape, index)
     coordinates = [index[d] for d in reversed(shape.minor_to_major)]
     for tiling in tilings(shape):
@@ -209,7 +179,7 @@ def physical_dimensions(shape: Shape) -> Index:
 
 
 def physical_elements(shape: Shape) -> int:
-    """How many elements the array takes in memory, padding counted."""
+    """Returns the number of elements that the array takes in memory, padding counted."""
     align = shape.layout.tail_padding_alignment_in_elements if shape.layout else 1
     if align < 1:
         raise ArgumentError(f"{shape}: padding to a multiple of {align}")
@@ -236,7 +206,7 @@ def physical_bytes(shape: Shape) -> int:
 
 
 def is_plain(shape: Shape) -> bool:
-    """Whether the array lies without tiles, padding or packing: its dimensions in some order, nothing else."""
+    """Returns True if the array lies without tiles, padding or packing: its dimensions in some order, nothing else."""
     layout = shape.layout
     return layout is None or not (
         layout.tiles
@@ -318,7 +288,7 @@ def unpack(shape: Shape, data: bytes | bytearray | memoryview) -> bytes:
 
 
 def prefix(shape: Shape) -> bytes:
-    """What lies before the elements: the sizes of the dimensions, as s32."""
+    """Returns the bytes that lie before the elements: the sizes of the dimensions, as s32."""
     room = prefix_bytes(shape)
     if room and room < 4 * shape.rank:
         raise ArgumentError(f"{shape}: {room} bytes do not hold {counted(shape.rank, 'size')}")
@@ -385,12 +355,3 @@ def _padding_number(name: str, what: int) -> Any:
     if what == LOWEST_PAD:
         return -(1 << type_.bits - 1) if signed else 0
     return (1 << type_.bits - signed) - 1
-
-
-def in_memory_order(shape: Shape) -> Iterator[Index | None]:
-    """The index of the element at every position, None for padding."""
-    strides = [prod(shape.dimensions[d + 1 :]) for d in range(shape.rank)]
-    for element in order(shape):
-        yield (
-            None if element < 0 else tuple(element // stride % size for stride, size in zip(strides, shape.dimensions))
-        )

@@ -52,7 +52,7 @@ class Literal:
         self.elements = elements
         self.dynamic_sizes = dynamic_sizes
         self.elided = False
-        """Whether HLO text left the elements out: zeros stand in for them, and the module cannot be compiled."""
+        """True if HLO text left the elements out: zeros stand in for them, and the module cannot be compiled."""
         self._data: Buffer | None = data
         self._packed: bytes | None = None  # the varints of the proto, until somebody asks for `data`
         self._hash: int | None = None
@@ -259,7 +259,7 @@ def _pack_varints(values: Sequence[int]) -> bytes:
 
 
 def _repeats(data: Buffer, width: int) -> bool:
-    """Whether data are their first `width` bytes over and over. Stops at the first block that differs."""
+    """Returns True if data are their first `width` bytes over and over. Stops at the first block that differs."""
     first = bytes(data[:width])
     view = memoryview(data)
     if bytes(view[width : 2 * width]) not in (first, b"") or bytes(view[len(view) - width :]) != first:
@@ -337,7 +337,7 @@ def _bf16(value: float) -> bytes:
 
 
 def strides(dimensions: tuple[int, ...], minor_to_major: tuple[int, ...]) -> list[int]:
-    """How many elements apart neighbours along each dimension lie."""
+    """Returns the distance, in elements, of neighbours along each dimension."""
     out = [0] * len(dimensions)
     step = 1
     for dim in minor_to_major:

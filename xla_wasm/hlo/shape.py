@@ -99,17 +99,12 @@ class Shape:
 
     @property
     def is_dynamic(self) -> bool:
-        """Whether any dimension, of any leaf, is dynamic."""
+        """True if any dimension, of any leaf, is dynamic."""
         return any(self.dynamic) or any(s.is_dynamic for s in self.tuple_shapes)
 
     @property
     def rank(self) -> int:
         return len(self.dimensions)
-
-    @property
-    def true_rank(self) -> int:
-        """The number of dimensions larger than 1."""
-        return sum(size > 1 for size in self.dimensions)
 
     def dimension_number(self, d: int) -> int:
         """The number of a dimension that may be counted from the end: -1 is the last one."""

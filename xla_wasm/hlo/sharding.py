@@ -30,16 +30,16 @@ class Shards:
 
     @property
     def whole(self) -> bool:
-        """Whether every device holds all of it."""
+        """True if every device holds all of it."""
         return self.sizes == self.dimensions
 
     @property
     def complete(self) -> bool:
-        """Whether the blocks make up the array: among the same devices no two dimensions are cut alike."""
+        """True if the blocks make up the array: among the same devices no two dimensions are cut alike."""
         return len(set(self.starts)) == prod(n // size if size else 1 for n, size in zip(self.dimensions, self.sizes))
 
     def block(self, device: int) -> tuple[Any, ...]:
-        """What a device holds, as an index of the whole."""
+        """Returns the part that a device holds, as an index of the whole."""
         return (..., *(slice(begin, begin + size) for begin, size in zip(self.starts[device], self.sizes)))
 
     def along(self, dimension: int) -> tuple[int, list[int]]:
@@ -167,7 +167,7 @@ def _ids(shape: Index, order: Index, listed: Sequence[int]) -> list[int]:
 
 
 def read_sharding(data: Buffer) -> list[Sharding]:
-    """What an OpSharding says of each leaf of a tuple, or of one array."""
+    """Returns what an OpSharding says of each leaf of a tuple, or of one array."""
     fields = decode(MESSAGES["OpSharding"], data)
     if "named_sharding" in fields:
         return [_named(decode(MESSAGES["NamedShardingProto"], fields["named_sharding"]))]

@@ -64,8 +64,8 @@ def size_places(leaves: list[Leaf]) -> list[list[int | None]]:
 
 
 def leaf_of(x: Instruction) -> tuple[Instruction, tuple[int, ...]]:
-    """What an array is taken from, and by which indices: a parameter and the index of its leaf, or the array itself and
-    ()."""
+    """Returns the instruction that an array is taken from, and the indices: a parameter and the index of its leaf, or
+    the array itself and ()."""
     index: tuple[int, ...] = ()
     while x.opcode == "get-tuple-element":
         index = (x.attrs["index"], *index)
@@ -139,7 +139,7 @@ def _below(leaves: list[Leaf], key: str | int) -> dict[str, int]:
 
 
 def structure_of(module: Module, parameters: int, results: int) -> dict[str, Any] | None:
-    """What the module says of the structure of its arguments and results (`hlo.structure`).
+    """Returns what the module says of the structure of its arguments and results (`hlo.structure`).
 
     None if it says nothing, or nothing that suits it: parameters may have become constants since.
     """

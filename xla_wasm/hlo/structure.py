@@ -33,7 +33,8 @@ def leaves(tree: Any) -> Iterator[int]:
 
 
 def fault(structure: Any, parameters: int, results: int) -> tuple[str, str] | None:
-    """Which field of a structure is wrong for so many parameters and results, and why; None if it is well-formed."""
+    """Returns the field of a structure that is wrong for so many parameters and results, and why; None if it is
+    well-formed."""
     if not isinstance(structure, dict):
         return "", "expected an object"
     names, positional, arguments = structure.get("names"), structure.get("positional"), structure.get("arguments")
@@ -55,7 +56,7 @@ def fault(structure: Any, parameters: int, results: int) -> tuple[str, str] | No
 
 
 def _fault(tree: Any, depth: int) -> str:
-    """Why this is no tree; "" if it is one."""
+    """Returns the reason why this is no tree; "" if it is one."""
     if tree is None or (isinstance(tree, int) and not isinstance(tree, bool)):
         return ""
     if depth > _DEEPEST:

@@ -99,7 +99,7 @@ BY_NUMBER: dict[int, PrimitiveType] = {type_.number: type_ for type_ in TYPES.va
 
 
 def is_integral(name: str) -> bool:
-    """Whether `name` is a signed or unsigned integer type (pred is not)."""
+    """Returns True if `name` is a signed or unsigned integer type (pred is not)."""
     return TYPES[name].kind in ("signed", "unsigned")
 
 

@@ -18,7 +18,7 @@ from typing import Any
 import wasmtime
 from wasmtime._managed import Managed
 
-from ..errors import ArtifactError
+from ..errors import COMPILE_ANEW, ArtifactError
 from .budget import Limits
 
 STACK = 65536
@@ -147,14 +147,14 @@ def _engine(
     return engine, Clock(engine) if epochs else None
 
 
-_forked = False
-"""True in a process that was forked: the threads that compile in parallel stayed in the parent."""
+parallel = True
+"""Whether several threads compile a module. In a process that was forked they do not: they stayed in the parent."""
 
 
 def engine_for(limits: Limits, threads: bool) -> tuple[wasmtime.Engine, Clock | None]:
     """An engine for each way to count, since counting costs 6 to 11 % and nobody should pay who did not ask; `threads`:
     one that lets instances share memory."""
-    return _engine(limits.fuel is not None, limits.timeout is not None, limits.untrusted, not _forked, threads)
+    return _engine(limits.fuel is not None, limits.timeout is not None, limits.untrusted, parallel, threads)
 
 
 class _ModuleCache:
@@ -178,7 +178,7 @@ class _ModuleCache:
         try:
             module = wasmtime.Module(engine, wasm)
         except wasmtime.WasmtimeError as error:
-            raise ArtifactError(f"wasmtime refuses the module: {first_lines(error)}") from error
+            raise ArtifactError(f"wasmtime refuses the module: {first_lines(error)}{COMPILE_ANEW}") from error
         with self._lock:
             self._modules[key] = module
             if len(self._modules) > _KEPT_MODULES:
@@ -195,8 +195,8 @@ def first_lines(error: BaseException) -> str:
 
 
 def _after_fork() -> None:
-    global _forked
-    _forked = True
+    global parallel
+    parallel = False
     modules.after_fork()
     for clock in list(_clocks):
         clock.after_fork()

@@ -15,10 +15,10 @@ from typing import Any, NoReturn, cast
 import numpy as np
 import wasmtime
 
-from ..errors import ArtifactError, LimitError, RunError
+from ..errors import COMPILE_ANEW, ArtifactError, LimitError, RunError
 from ..target import CONTROL_BYTES, EXPORTS, MEMORY, MOST_PAGES, PAGE, SHARED_MEMORY, THREAD_EXPORTS
 from .arrays import Array, place
-from .base import BaseInstance
+from .base import CHECK_IT, BaseInstance
 from .binding import calls
 from .budget import UNLIMITED, Budget, Limits
 from .dynamic import Place
@@ -69,14 +69,15 @@ class Program:
             allowed = "a shared memory only" if threads else "nothing"
             raise ArtifactError(
                 f"the module must import {allowed}, but imports {', '.join(map('.'.join, list(imports)[:5]))}"
+                f"{COMPILE_ANEW}"
             )
         exports = {item.name: item.type for item in self.module.exports}
         for name, (params, results) in {**EXPORTS, **(THREAD_EXPORTS if threads else {})}.items():
             kind = exports.get(name)
             if not isinstance(kind, wasmtime.FuncType):
-                raise ArtifactError(f"the module exports no function '{name}'")
+                raise ArtifactError(f"the module exports no function '{name}'{COMPILE_ANEW}")
             if (tuple(map(str, kind.params)), tuple(map(str, kind.results))) != (params, results):
-                raise ArtifactError(f"the exported function '{name}' has the wrong type")
+                raise ArtifactError(f"the exported function '{name}' has the wrong type{COMPILE_ANEW}")
         memory = shared if threads else exports.get(MEMORY)
         if (
             not isinstance(memory, wasmtime.MemoryType)
@@ -85,11 +86,12 @@ class Program:
             or memory.page_size != PAGE
         ):
             wanted = "imports no shared" if threads else "exports no plain"
-            raise ArtifactError(f"the module {wanted} 32-bit memory called '{MEMORY}'")
+            raise ArtifactError(f"the module {wanted} 32-bit memory called '{MEMORY}'{COMPILE_ANEW}")
         pages = self.manifest.pages
         if (memory.limits.min, memory.limits.max) != (pages, MOST_PAGES if threads else pages):
             raise ArtifactError(
                 f"the manifest states {pages} pages of memory, the module {memory.limits.min} to {memory.limits.max}"
+                f"{COMPILE_ANEW}"
             )
 
 
@@ -136,7 +138,8 @@ class Instance(BaseInstance):
             return SharedMemory(program.engine, program.pages)
         except wasmtime.WasmtimeError as error:
             raise LimitError(
-                f"no room for {program.memory_bytes} bytes of shared memory: {first_lines(error)}"
+                f"no room for {program.memory_bytes} bytes of shared memory: {first_lines(error)}; load it with "
+                f"fewer threads"
             ) from error
 
     def _make_thread_pool(self, program: Program) -> ThreadPool | None:
@@ -235,13 +238,16 @@ class Instance(BaseInstance):
         except wasmtime.Trap as trap:
             if trap.trap_code in (wasmtime.TrapCode.OUT_OF_FUEL, wasmtime.TrapCode.INTERRUPT):
                 self._raise_trap(trap)
-            raise ArtifactError(f"the module traps when it starts: {first_lines(trap)}") from trap
+            raise ArtifactError(f"the module traps when it starts: {first_lines(trap)}{COMPILE_ANEW}") from trap
         except wasmtime.WasmtimeError as error:
             message = first_lines(error)
             if "limits" in message:
-                raise ArtifactError(f"the module asks for more than its manifest states: {message}") from error
+                raise ArtifactError(
+                    f"the module asks for more than its manifest states: {message}{COMPILE_ANEW}"
+                ) from error
             raise LimitError(
-                f"no room for an instance with {program.manifest.memory_bytes} bytes of memory: {message}"
+                f"no room for an instance with {program.manifest.memory_bytes} bytes of memory: {message}; close "
+                f"executables that you no longer need"
             ) from error
         return made[0]
 
@@ -289,7 +295,7 @@ class Instance(BaseInstance):
     def _raise_failure(self, error: Exception) -> NoReturn:
         if isinstance(error, wasmtime.Trap):
             self._raise_trap(error)
-        raise RunError(f"{self._failed()}: {first_lines(error)}")
+        raise RunError(f"{self._failed()}: {first_lines(error)}{CHECK_IT}")
 
     def _raise_trap(self, trap: wasmtime.Trap) -> NoReturn:
         code = trap.trap_code
@@ -301,7 +307,8 @@ class Instance(BaseInstance):
             raise LimitError(
                 f"{self._failed()}: it took longer than its {self._limits.timeout} s: load it with a longer timeout"
             ) from trap
-        cause = self.thread_pool.failure if self.thread_pool and self.thread_pool.failure else _cause(trap)
+        failure = self.thread_pool.failure if self.thread_pool else ""
+        cause = failure or f"{_cause(trap)}{CHECK_IT}"
         raise RunError(f"{self._failed()}: {cause}") from trap
 
 

@@ -36,8 +36,8 @@ def default_folder() -> Path:
 
 
 def key_of(module: Module, options: Options) -> str:
-    """What names the artifact of a module: a hash of the module, the options and the compiler. Source lines have no
-    part in it."""
+    """Returns the name of a module's artifact in the cache: a hash of the module, the options and the compiler. Source
+    lines have no part in it."""
     digest = hashlib.sha256(f"{_compiler()}\n{options!r}\n".encode())
     with _without_places(module):
         digest.update(module.to_proto())

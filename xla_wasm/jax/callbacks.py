@@ -35,7 +35,7 @@ def add_callbacks(module: Module, functions: Sequence[Callable[..., Any]]) -> No
 
 
 def _call_back(function: Callable[..., Any], ordered: bool, x64: bool, *operands: Any) -> list[Any]:
-    """What JAX's wrapper of a Python function gives: with a token in front, if it is ordered."""
+    """Calls JAX's wrapper of a Python function and returns its arrays: with a token in front, if it is ordered."""
     import jax
 
     with jax.enable_x64(x64):
@@ -51,8 +51,8 @@ class _Operand(int):
 
 
 def _line_format(function: Callable[..., Any]) -> str:
-    """What `jax.debug.print` prints, as `Request.format` has it; "" for another function, or one that prints something
-    else than arrays and constants.
+    """Returns the text that `jax.debug.print` prints, as `Request.format` has it; "" for another function, or one that
+    prints something else than arrays and constants.
 
     JAX has no interface that tells: this looks for what the function has closed over, under the names of JAX 0.4 to
     0.10.

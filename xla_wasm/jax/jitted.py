@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial, update_wrapper
+from functools import update_wrapper
 from operator import attrgetter
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 from ..compiler import compile
+from ..dataclass import dataclass
 from ..errors import ArgumentError
 from ..hlo.ir import Module
 from ..options import Options
@@ -120,17 +121,28 @@ def jit(
     threads, prepared) and the limits of `xla_wasm.load` (memory_limit, fuel, timeout). `platform` picks JAX's lowering
     rules, as in `lower`.
     """
-    settings: dict[str, Any] = {
-        "static_argnums": static_argnums,
-        "static_argnames": static_argnames,
-        "weights": weights,
-        "state": state,
-    }
-    settings |= {"target": target, "platform": platform, "cache": cache, "results": results, **options}
-    if fun is None:
-        return partial(jit, **settings)
-    need_jax()
-    return Jitted(fun, **settings)
+    settings = Settings(static_argnums, static_argnames, weights, state, target, platform, cache, results, options)
+
+    def made(fun: Any) -> Jitted:
+        need_jax()
+        return Jitted(fun, settings)
+
+    return made if fun is None else made(fun)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What `jit` takes beside the function."""
+
+    static_argnums: int | Sequence[int]
+    static_argnames: str | Iterable[str]
+    weights: str | Sequence[str]
+    state: Mapping[str, str] | None
+    target: str
+    platform: str
+    cache: bool | str | os.PathLike[str]
+    results: str
+    options: Mapping[str, Any]
 
 
 class _Program:
@@ -165,7 +177,7 @@ class _Variant(NamedTuple):
 
 
 def _configuration() -> Callable[[Any], Any]:
-    """What reads those of the settings that this JAX has."""
+    """Returns a function that reads those of the settings that this JAX has."""
     import jax
 
     return attrgetter(*(name for name in _CONFIGURATION if hasattr(jax.config, name)))
@@ -178,49 +190,35 @@ class _Transformed(Exception):
 class Jitted:
     """What `jit` gives: a function, with `lower`, `artifact`, `save` and `stats`."""
 
-    def __init__(
-        self,
-        fun: Any,
-        *,
-        static_argnums: int | Sequence[int],
-        static_argnames: str | Iterable[str],
-        weights: str | Sequence[str],
-        state: Mapping[str, str] | None,
-        target: str,
-        platform: str,
-        cache: bool | str | os.PathLike[str],
-        results: str,
-        **options: Any,
-    ) -> None:
+    def __init__(self, fun: Any, settings: Settings) -> None:
         if kind := stages.kind_of(fun):
             raise ArgumentError(
                 f"a jax.{kind} is traced already: compile it with xla_wasm.compile, or give jit the function"
             )
         if not callable(fun):
             raise ArgumentError(f"jit takes a function, not {type(fun).__name__}")
-        for name in options:
+        for name in settings.options:
             if name not in (*_OPTIONS, *_LIMITS):
                 raise ArgumentError(
                     f"jit has no option {name!r}: "
                     f"{_ELSEWHERE.get(name) or 'it has ' + ', '.join((*_OPTIONS, *_LIMITS))}"
                 )
-        if results not in ("numpy", "jax"):
-            raise ArgumentError(f"results must be 'numpy' or 'jax', got {results!r}")
+        if settings.results not in ("numpy", "jax"):
+            raise ArgumentError(f"results must be 'numpy' or 'jax', got {settings.results!r}")
         if isinstance(fun, Jitted):
             fun = fun.__wrapped__
         update_wrapper(self, filtered(fun) or fun, updated=())
         self.__wrapped__: Any = fun
         self._static: dict[str, Any] = {
-            "static_argnums": in_tuple(static_argnums),
-            "static_argnames": in_tuple(static_argnames),
+            "static_argnums": in_tuple(settings.static_argnums),
+            "static_argnames": in_tuple(settings.static_argnames),
         }
         if not any(self._static.values()):
             self._static["static_argnums"], self._static["static_argnames"] = static_of(fun)
-        self._options = Options(
-            target, weights=weights, state=state or {}, **{k: v for k, v in options.items() if k in _OPTIONS}
-        )
-        self._limits = {k: v for k, v in options.items() if k in _LIMITS}
-        self._platform, self._in_jax = platform, results == "jax"
+        options = {name: value for name, value in settings.options.items() if name in _OPTIONS}
+        self._options = Options(settings.target, weights=settings.weights, state=settings.state or {}, **options)
+        self._limits = {name: value for name, value in settings.options.items() if name in _LIMITS}
+        self._platform, self._in_jax, cache = settings.platform, settings.results == "jax", settings.cache
         self._cache = None if cache is False else Cache() if cache is True else Cache(cache)
         self._lock = threading.RLock()
         """Of what tracing and compiling make."""
@@ -236,7 +234,7 @@ class Jitted:
         self._traces = self._compiles = self._disk_hits = self._runs = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """What `fun` returns for these arguments."""
+        """Returns what `fun` returns for these arguments."""
         try:
             leaves, key = self._key(args, kwargs)
         except _Transformed:
@@ -276,7 +274,7 @@ class Jitted:
         return self.artifact(*args, **kwargs).save(path)
 
     def stats(self) -> Stats:
-        """What it has done so far."""
+        """Returns the counts of what it has done so far."""
         return Stats(self._traces, self._compiles, self._disk_hits, self._runs)
 
     def _key(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> tuple[list[Any], Any]:
@@ -311,7 +309,7 @@ class Jitted:
         return ([leaf for i, leaf in enumerate(leaves) if i not in frozen] if frozen else leaves), key
 
     def _known_of(self, count: int) -> Known:
-        """Which arguments are static, of so many by position."""
+        """Returns which arguments are static, of so many by position."""
         known = self._known.get(count)
         if known is None:
             fun = filtered(self.__wrapped__) or self.__wrapped__
@@ -365,7 +363,8 @@ class Jitted:
 
 
 def _kind(leaf: Any) -> Any:
-    """What decides which program takes an array: shape, dtype, and whether its type gives way. None: it is no array."""
+    """Returns what decides which program takes an array: shape, dtype, and whether its type gives way. None: it is no
+    array."""
     import jax
     import numpy as np
 

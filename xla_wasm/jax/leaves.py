@@ -12,15 +12,15 @@ NUMBERS = (bool, int, float, complex)
 
 
 def is_dynamic(leaf: Any) -> bool:
-    """Whether a program takes this leaf as an array: those of NumPy, of JAX and of anything that knows dlpack, and
-    numbers."""
+    """Returns True if a program takes this leaf as an array: those of NumPy, of JAX and of anything that knows dlpack,
+    and numbers."""
     return (
         (hasattr(leaf, "shape") and hasattr(leaf, "dtype")) or isinstance(leaf, NUMBERS) or hasattr(leaf, "__dlpack__")
     )
 
 
 def is_key(dtype: Any) -> bool:
-    """Whether this is the dtype of JAX's random keys."""
+    """Returns True if this is the dtype of JAX's random keys."""
     import jax
 
     return bool(jax.numpy.issubdtype(dtype, jax.dtypes.prng_key))
@@ -59,8 +59,8 @@ def filtered(fn: Any) -> Any:
 
 
 def static_of(fn: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Which arguments of a function that `jax.jit` made are static: their numbers and names. JAX has no public name for
-    this."""
+    """Returns which arguments of a function that `jax.jit` made are static: their numbers and names. JAX has no public
+    name for this."""
     jitted, bound = getattr(fn, "__func__", fn), hasattr(fn, "__func__")
     info = getattr(jitted, "_jit_info", None)
     if info is None:

@@ -8,7 +8,7 @@ from typing import Any
 
 
 def positional_names(fn: Callable[..., Any], count: int) -> list[str]:
-    """What `fn` calls its first `count` positional arguments."""
+    """Returns the names that `fn` has for its first `count` positional arguments."""
     names: list[str] = []
     try:
         parameters = inspect.signature(fn).parameters.values()
@@ -25,13 +25,13 @@ def positional_names(fn: Callable[..., Any], count: int) -> list[str]:
 def static_names(
     fn: Callable[..., Any], given: int, static_argnums: Sequence[int] | None, static_argnames: Sequence[str] | None
 ) -> set[str]:
-    """What `fn` calls its static arguments, of which so many are given by position."""
+    """Returns the names that `fn` has for its static arguments, of which so many are given by position."""
     names = positional_names(fn, max(given, _count(fn)))
     return {*(static_argnames or ()), *(names[i] for i in static_argnums or () if -len(names) <= i < len(names))}
 
 
 def _count(fn: Callable[..., Any]) -> int:
-    """How many arguments `fn` takes by position, by its signature; 0 if it has none."""
+    """Returns the number of arguments that `fn` takes by position, by its signature; 0 if it has none."""
     try:
         kinds = [p.kind for p in inspect.signature(fn).parameters.values()]
     except (TypeError, ValueError):

@@ -22,7 +22,7 @@ TRACED, LOWERED, COMPILED, EXPORTED = "stages.Traced", "stages.Lowered", "stages
 
 
 def kind_of(x: Any) -> str:
-    """Which stage of JAX's an object is, as JAX names its class; "" if it is none."""
+    """Returns the stage of JAX's that an object is, as JAX names its class; "" if it is none."""
     if "jax" not in sys.modules:
         return ""
     import jax

@@ -91,7 +91,7 @@ class Converter:
         return values
 
     def resident(self, result: int, keep: Keep, name: str) -> Resident:
-        """What stands for a result that stays in the module as the state of this name."""
+        """Returns what stands for a result that stays in the module as the state of this name."""
         return Resident(keep, name, self._avals[result])
 
 
@@ -155,7 +155,7 @@ class Resident:
         return int(self.__array__().size)
 
     def is_deleted(self) -> bool:
-        """Whether a later call has taken it."""
+        """Returns True if a later call has taken it."""
         return self._keep is None and self._value is None
 
     @property
@@ -221,7 +221,7 @@ class Keep:
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing stays."""
+        """True if nothing stays."""
         return not self._weights and not self._states
 
     def read(self, resident: Resident) -> Any:
@@ -274,7 +274,8 @@ class Keep:
             return [values[r] for r in sorted(values)]
 
     def _has_changed(self, i: int, leaf: Any, array: Any) -> bool:
-        """Whether a weight is another one than it was set to. What others may write to is compared, bit by bit."""
+        """Returns True if a weight is another one than it was set to. What others may write to is compared, bit by
+        bit."""
         known = self._set.get(i)
         if known is None or _is_immutable(known) or _is_immutable(leaf):
             return known is None or known is not leaf
@@ -288,7 +289,7 @@ def _is_immutable(x: Any) -> bool:
 
 
 def _same_bits(a: Any, b: Any) -> bool:
-    """Whether two arrays of one shape and dtype have the same bits."""
+    """Returns True if two arrays of one shape and dtype have the same bits."""
     import numpy as np
 
     x, y = (np.ascontiguousarray(v).reshape(-1).view(np.uint8) for v in (a, b))

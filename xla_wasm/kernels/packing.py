@@ -98,7 +98,7 @@ def pack_kernel(
                 zeros(start + (i + (stripes - empty)) * apart, 0)
 
     if tile.nr == 1:
-        with b.loop(g.n, ranged=True) as n:
+        with b.loop(g.n, chunked=True) as n:
             b.vectorized(rows, lambda k: b.store(out, base + n * rows + k, element(k, n), g.types.right_element))
     else:
         panels(b, g.n, tile.nr, not transposes, panel)
@@ -127,7 +127,7 @@ def panels(b: Builder, n: int, nr: int, vector: bool, body: Callable[[Affine, in
     """Runs `body(first column, the same if constant, columns)` for every panel; only the last may have fewer than
     `nr`."""
     count, tail = -(-n // nr), n % nr
-    loop = b.open_loop(count, nr, vector=vector, ranged=True)
+    loop = b.open_loop(count, nr, vector=vector, chunked=True)
     first = Affine(0, ((loop, 1),))
     if tail and count > 1:
         last = is_trip(b, loop, count - 1)
@@ -141,7 +141,7 @@ def panels(b: Builder, n: int, nr: int, vector: bool, body: Callable[[Affine, in
 
 
 def is_trip(b: Builder, loop: Loop, trip: int) -> Val:
-    """Whether a loop is in its trip number `trip`."""
+    """Returns a condition that is true if a loop is in its trip number `trip`."""
     return b.eq(b.variable(loop), b.const("s32", trip * loop.step))
 
 

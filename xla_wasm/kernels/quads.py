@@ -7,12 +7,17 @@ s16 where that would not be exact. Both read the same panels, which hold pairs o
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import product
+
 from ..dataclass import dataclass
-from ..loop.affine import Affine
+from ..loop.affine import ZERO, Affine, Index
 from ..loop.builder import Builder
-from ..loop.ir import Val
+from ..loop.ir import Loop, Val
+from ..loop.nest import Step, along, fold
 from ..target import V8
-from .tiles import PAIR, Types
+from .sides import Left, Right
+from .tiles import PAIR, Gemm, Tile, Types
 
 _PROBE = ((-128, -1, 0), (-128, -128, 0), (127, -1, 0), (127, 127, 2**31 - 1))
 """For each lane four equal bytes of either operand, and what the sum begins with: products that are the farthest from
@@ -31,11 +36,11 @@ class Quads:
 
     b: Builder
     exact: Val
-    """Whether products in quads are exact (a pred)."""
+    """True if products in quads are exact (a pred)."""
     shift: Val | None
     """What is added to each number of the left side: 128, -128 or 0 (an s32); None: nothing."""
     swaps: bool
-    """Whether the left side is the operand that every engine reads as signed."""
+    """True if the left side is the operand that every engine reads as signed."""
 
     def added(self, left: Val, column: Val, total: Val) -> Val:
         """A vector of sums with the products of a quad of the left side, which is in all lanes, and a quad of each
@@ -74,6 +79,53 @@ class Quads:
         b = self.b
         low, high = (b.convert(b.load_at(pointer, at + i, PAIR, pure=pure), "s32") for i in range(2))
         return self.shifted(b.splat(b.or_(b.and_(low, b.const("s32", 0xFFFF)), b.shl(high, 16)), b.lanes))
+
+    def steps(self, x: Left, right: Right, start: Affine, rows: int) -> list[tuple[int, Step]]:
+        """Returns the steps that add the products of four quads, and of one: how many pairs along k that is, and the
+        step."""
+        b, lanes = self.b, self.b.lanes
+
+        def add(left: Iterable[Val], k: Affine, sums: list[Val]) -> list[Val]:
+            columns = self.columns(
+                right.pointer, right.start + (start + k) * right.k_stride, right.k_stride, len(sums) // rows
+            )
+            return [b.pin(self.added(row, column, total)) for (row, column), total in zip(product(left, columns), sums)]
+
+        def four(loop: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+            vectors = [self.four(x.pointer, x.start + k + r * x.m_stride, x.pure) for r in range(rows)]
+            for u in range(lanes):
+                if u and loop:
+                    b.barrier(loop, sums)
+                sums = add([b.splat_lane(vector, u) for vector in vectors], k + 2 * u, sums)
+            return sums
+
+        def one(_: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+            return add([self.one(x.pointer, x.start + k + r * x.m_stride, x.pure) for r in range(rows)], k, sums)
+
+        return [(2 * lanes, four), (2, one)]
+
+    def beginning(self, g: Gemm, tile: Tile, right: Right) -> tuple[Val, ...]:
+        """Returns what sums of a panel's columns begin with, so that what is added to the numbers of the left side's
+        quads does not count."""
+        b, width = self.b, -(-min(g.n, tile.nr) // g.lanes)
+        zeros = [b.splat(b.const(g.types.accumulator, 0), g.lanes)] * width
+        if self.shift is None:
+            return tuple(zeros)
+
+        def segment(index: Index, sums: list[Val]) -> list[Val]:
+            start = ZERO
+            for i, (count, _) in zip(index, g.segments):
+                start = start * count + i
+            at = right.start + start * (g.run * right.k_stride)
+
+            def step(_: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+                columns = self.columns(right.pointer, at + k * right.k_stride, right.k_stride, width)
+                return [self.added_numbers(column, total) for column, total in zip(columns, sums)]
+
+            return along(b, g.run // 2, 2, sums, b.lanes, step)
+
+        sums = fold(b, tuple(count for count, _ in g.segments), zeros, g.lanes, segment)
+        return tuple([b.pin(b.mul(total, b.splat(b.neg(self.shift), g.lanes))) for total in sums])
 
 
 def quads(b: Builder, types: Types, address: Val) -> Quads:

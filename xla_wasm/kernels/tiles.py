@@ -22,7 +22,7 @@ class Types:
     """f32, f64, s32 or u32: in this the products are taken and added."""
     result: str
     pairs: bool = False
-    """Whether an element of a side is two numbers of s16, s8 or u8 along k: each step takes two products. If the right
+    """True if an element of a side is two numbers of s16, s8 or u8 along k: each step takes two products. If the right
     side is in blocks it is so of the left one alone."""
     block: int = 0
     """How many numbers along k of the right side, which is in 4 bits then, have one scale; a multiple of `WORD`. If the
@@ -45,12 +45,12 @@ class Types:
 
     @property
     def in_blocks(self) -> bool:
-        """Whether the right side is packed as words of eight numbers, and has a scale for each block of them."""
+        """True if the right side is packed as words of eight numbers, and has a scale for each block of them."""
         return self.block > 0
 
     @property
     def both_in_blocks(self) -> bool:
-        """Whether the left side has scales for blocks as well: then an element of it is a quad of bytes."""
+        """True if the left side has scales for blocks as well: then an element of it is a quad of bytes."""
         return self.in_blocks and self.left == "s8"
 
     @property
@@ -95,7 +95,7 @@ class Gemm:
 
     @property
     def blocks(self) -> int:
-        """How many blocks k has."""
+        """The number of blocks of k."""
         return self.k * self.types.left_step // self.types.block
 
     @property
@@ -120,7 +120,7 @@ class Gemm:
 
     @property
     def is_float(self) -> bool:
-        """Whether the order of the sums shows, and a product and its sum can be one operation."""
+        """True if the order of the sums shows, and a product and its sum can be one operation."""
         return TYPES[self.types.accumulator].kind == "float"
 
 
@@ -178,12 +178,12 @@ def _fused(g: Gemm, target: Target) -> bool:
 
 
 def _in_squares(g: Gemm, target: Target) -> bool:
-    """Whether sums are finished by squares: Cranelift needs them to keep eight in registers, V8 does not."""
+    """Returns True if sums are finished by squares: Cranelift needs them to keep eight in registers, V8 does not."""
     return _fused(g, target) and target.tune != V8
 
 
 def _narrow_panels(g: Gemm) -> bool:
-    """Whether panels of four vectors would be half empty, or too large for the caches."""
+    """Returns True if panels of four vectors would be half empty, or too large for the caches."""
     return 0 < g.vectors % 4 <= 2 and g.vectors < 32 or g.k * 64 > _PANEL
 
 
@@ -285,8 +285,8 @@ def _stripes(g: Gemm, tile: Tile, most: int) -> int:
 
 
 def reads_in_place(g: Gemm, tile: Tile) -> bool:
-    """Whether a right side whose columns are contiguous is best read where it lies: then all rows pass a panel in one
-    group.
+    """Returns True if a right side whose columns are contiguous is best read where it lies: then all rows pass a panel
+    in one group.
 
     The first rows read it there and pack it for the others. The last panel must be as wide as the others.
     """
@@ -299,7 +299,7 @@ def reads_in_place(g: Gemm, tile: Tile) -> bool:
 
 
 def chain_of(g: Gemm) -> int:
-    """How many products of a contiguous run go into one part of a sum; 0 if the whole sum is one."""
+    """Returns the number of products of a contiguous run that go into one part of a sum; 0 if the whole sum is one."""
     if not g.is_float or g.k <= _CHAIN:
         return 0
     parts = -(-g.run // _CHAIN)
@@ -320,7 +320,8 @@ def parts_of_k(g: Gemm, tile: Tile) -> int:
 
 
 def group_of_rows(g: Gemm, tile: Tile) -> int:
-    """How many rows, a multiple of the tile's, pass a panel before the next one: they stay cached meanwhile."""
+    """Returns the number of rows, a multiple of the tile's, that pass a panel before the next one: they stay cached
+    meanwhile."""
     blocks = g.m // tile.mr
     if g.k_stride:
         return blocks * tile.mr
@@ -335,13 +336,13 @@ def group_of_rows(g: Gemm, tile: Tile) -> int:
 
 
 def unpacks(g: Gemm) -> bool:
-    """Whether a panel is made f32 before any row passes it: else each row's tile does so with what it loads."""
+    """Returns True if a panel is made f32 before any row passes it: else each row's tile does so with what it loads."""
     return g.types.in_blocks and g.types.left_step == 1 and g.m > _UNPACKED
 
 
 def packs_panels(g: Gemm, tile: Tile) -> bool:
-    """Whether the first rows that pass a panel pack it for the others: one that they read where it lies, or in a type
-    of its own."""
+    """Returns True if the first rows that pass a panel pack it for the others: one that they read where it lies, or in
+    a type of its own."""
     if g.types.in_blocks:
         return False
     as_multiplied = g.types.right == PAIR or g.run < _PAIRS if g.types.pairs else g.types.right == g.types.accumulator
@@ -349,7 +350,7 @@ def packs_panels(g: Gemm, tile: Tile) -> bool:
 
 
 def takes_quads(g: Gemm, tile: Tile, target: Target) -> bool:
-    """Whether the kernel takes products in quads of bytes where the engine does so exactly; Cranelift has no
+    """Returns True if the kernel takes products in quads of bytes where the engine does so exactly; Cranelift has no
     instruction that does."""
     if (
         RELAXED_SIMD not in target.features
@@ -392,6 +393,6 @@ def packed_size(g: Gemm, tile: Tile) -> int:
 
 
 def place_in_panel(g: Gemm, tile: Tile, column: int) -> int:
-    """How far behind the first column of a packed panel another one lies, a multiple of the vectors' lanes."""
+    """Returns how far behind the first column of a packed panel another one lies, a multiple of the vectors' lanes."""
     stripe, inside = divmod(column, tile.stripe)
     return stripe * (packed_size(g, tile) // tile.stripes) + inside

@@ -18,7 +18,8 @@ from ..loop.affine import ZERO, Affine, Index
 from ..loop.builder import Builder
 from ..loop.ir import Val
 from ..loop.nest import fold
-from .gemm import Sides, gemm_kernel
+from .gemm import gemm_kernel
+from .sides import Sides
 from .tiles import Gemm, Tile, Types, packed_size
 
 _NEAR = 512 << 10
@@ -86,7 +87,7 @@ class Winograd:
 
     @property
     def in_stages(self) -> bool:
-        """Whether there is one block, so that each stage may be a kernel."""
+        """True if there is one block, so that each stage may be a kernel."""
         return self.batch == 1 and self.rows == self.tiles[0]
 
     def gemm(self, packed: int = 0) -> Gemm:
@@ -190,7 +191,7 @@ def winograd_pack(b: Builder, w: Winograd, tile: Tile, out: int, weights: Callab
 
     whole = w.outputs // nr
     if whole:
-        with b.loop(whole, nr, ranged=True) as n:
+        with b.loop(whole, nr, chunked=True) as n:
             panel(n, n * w.inputs, nr)
     if w.outputs % nr:
         panel(Affine(whole * nr), Affine(whole * nr * w.inputs), w.outputs % nr)
@@ -230,26 +231,26 @@ class WinogradKernel:
         """All loops: blocks of tiles, and in each the three stages."""
         b, w = self.b, self.w
         blocks = w.tiles[0] // w.rows
-        with b.loop(w.batch, ranged=w.batch > 1) as n, b.loop(blocks, w.rows, ranged=w.batch == 1 < blocks) as first:
+        with b.loop(w.batch, chunked=w.batch > 1) as n, b.loop(blocks, w.rows, chunked=w.batch == 1 < blocks) as first:
             self.transforms(n, first)
             self.multiplies()
             self.finishes(n, first)
 
-    def transforms(self, n: Affine = ZERO, first: Affine = ZERO, ranged: bool = False) -> None:
+    def transforms(self, n: Affine = ZERO, first: Affine = ZERO, chunked: bool = False) -> None:
         """Transforms the image tiles of a block."""
         width = self.w.tiles[1]
-        with self.b.loop(self.w.rows, ranged=ranged) as i, self.b.loop(width) as j:
+        with self.b.loop(self.w.rows, chunked=chunked) as i, self.b.loop(width) as j:
             self.transform(n, first + i, j, i * width + j)
 
-    def multiplies(self, ranged: bool = False) -> None:
+    def multiplies(self, chunked: bool = False) -> None:
         """The products of a block."""
         gemm = self.w.gemm(packed_size(self.w.gemm(), self.tile))
-        gemm_kernel(self.b, gemm, self.tile, Sides((self.transformed, 0), self.packed, self.keep), ranged)
+        gemm_kernel(self.b, gemm, self.tile, Sides((self.transformed, 0), self.packed, self.keep), chunked)
 
-    def finishes(self, n: Affine = ZERO, first: Affine = ZERO, ranged: bool = False) -> None:
+    def finishes(self, n: Affine = ZERO, first: Affine = ZERO, chunked: bool = False) -> None:
         """The results of a block."""
         width = self.w.tiles[1]
-        with self.b.loop(self.w.rows, ranged=ranged) as i, self.b.loop(width) as j:
+        with self.b.loop(self.w.rows, chunked=chunked) as i, self.b.loop(width) as j:
             self.finish(n, first + i, j, i * width + j)
 
     def keep(self, outer: Index, m: Affine, n: Affine, value: Val) -> None:

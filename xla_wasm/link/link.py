@@ -328,5 +328,5 @@ class Linker:
 
 
 def _import_name(item: Outside) -> str:
-    """What an imported function is called in the module that imports it."""
+    """Returns the name of an imported function in the module that imports it."""
     return f"{item.module}.{item.name}"

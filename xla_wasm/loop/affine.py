@@ -110,7 +110,7 @@ def row_major_strides(dims: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def is_dense(dims: tuple[int, ...], strides: tuple[int, ...]) -> bool:
-    """Whether elements with these strides lie in row-major order without gaps."""
+    """Returns True if elements with these strides lie in row-major order without gaps."""
     return all(size == 1 or stride == dense for size, stride, dense in zip(dims, strides, row_major_strides(dims)))
 
 

@@ -28,7 +28,7 @@ def twice(dtype: str) -> str:
 
 
 def fills(dtype: str, lanes: int) -> bool:
-    """Whether a narrow type fills the lanes of a vector, so that nothing has to be wrapped."""
+    """Returns True if a narrow type fills the lanes of a vector, so that nothing has to be wrapped."""
     return lanes > 4 and TYPES[dtype].bits * lanes == 128
 
 
@@ -367,7 +367,7 @@ class Arithmetic:
         return x if x.lanes == 1 else self._val("lane", (x,), x.dtype, 1, lane)
 
     def any_true(self, mask: Val) -> Val:
-        """Whether any lane is set, as a scalar."""
+        """Returns a scalar that is true if any lane is set."""
         return mask if mask.lanes == 1 else self._val("any_true", (mask,), "pred", 1)
 
     def splat_lane(self, x: Val, lane: int) -> Val:
@@ -402,14 +402,6 @@ class Arithmetic:
         apart."""
         return self._val("joined", (x,), "s32", x.lanes // 2)
 
-    def extmul_low(self, x: Val, y: Val) -> Val:
-        """The whole products of the first halves of two vectors' lanes."""
-        return self._val("extmul_low", (x, y), twice(x.dtype), x.lanes // 2)
-
-    def extmul_high(self, x: Val, y: Val) -> Val:
-        """The whole products of the second halves of two vectors' lanes."""
-        return self._val("extmul_high", (x, y), twice(x.dtype), x.lanes // 2)
-
     def extadd_pairwise(self, x: Val) -> Val:
         """The sums of adjacent lanes, twice as wide."""
         return self._val("extadd_pairwise", (x,), twice(x.dtype), x.lanes // 2)
@@ -432,24 +424,6 @@ class Arithmetic:
         if RELAXED_SIMD in self.target.features:
             return self._val("relaxed_dot_add", (x, y, z), "s32", x.lanes // 4)
         return self.add(z, self.extadd_pairwise(self.dot_i7(x, y)))
-
-    def add_sat(self, x: Val, y: Val) -> Val:
-        """The sum of integers of 8 or 16 bits, clamped to their range."""
-        return self._saturated("add_sat", x, y)
-
-    def sub_sat(self, x: Val, y: Val) -> Val:
-        """The difference of integers of 8 or 16 bits, clamped to their range."""
-        return self._saturated("sub_sat", x, y)
-
-    def _saturated(self, op: str, x: Val, y: Val) -> Val:
-        lanes = max(x.lanes, y.lanes)
-        if fills(x.dtype, lanes):
-            return self._op(op, x, y)
-        register = "s32" if lanes <= 4 else "s16"
-        low, high = (self.const(register, limit) for limit in limits(x.dtype))
-        a, c = (self._val("bitcast", (v,), register, v.lanes, v.dtype) for v in (x, y))
-        result = self.add(a, c) if op == "add_sat" else self.sub(a, c)
-        return self.stored(self.min(self.max(result, low), high), x.dtype)
 
     def pin(self, x: Val) -> Val:
         """Computes `x` where it was built, not where it is used: order and register pressure in a hot loop."""

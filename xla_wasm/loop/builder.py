@@ -219,7 +219,7 @@ class Builder(Arithmetic):
 
     @property
     def outermost(self) -> bool:
-        """Whether no loop is open, nor a condition."""
+        """True if no loop is open, nor a condition."""
         return len(self.stack) == 1
 
     def invoke(self, symbol: str, *args: Val | int, touches: tuple[Touch, ...] = (), cost: int = 1) -> None:
@@ -228,22 +228,22 @@ class Builder(Arithmetic):
         self.stack[-1].statements.append(Call(symbol, values, touches, cost))
 
     @contextmanager
-    def loop(self, trips: int, step: int = 1, vector: bool = False, ranged: bool = False) -> Iterator[Affine]:
-        """Opens a loop of `trips` trips; yields its variable. `ranged`: as for `open_loop`."""
-        if trips == 1 and not vector and not (ranged and self.outermost):
+    def loop(self, trips: int, step: int = 1, vector: bool = False, chunked: bool = False) -> Iterator[Affine]:
+        """Opens a loop of `trips` trips; yields its variable. `chunked`: as for `open_loop`."""
+        if trips == 1 and not vector and not (chunked and self.outermost):
             yield Affine()
             return
-        loop = self.open_loop(trips, step, vector, ranged)
+        loop = self.open_loop(trips, step, vector, chunked)
         yield Affine(0, ((loop, 1),))
         self.close_loop(loop)
 
-    def open_loop(self, trips: int, step: int = 1, vector: bool = False, ranged: bool = False) -> Loop:
+    def open_loop(self, trips: int, step: int = 1, vector: bool = False, chunked: bool = False) -> Loop:
         """Opens a loop; its variable is `Affine(0, ((loop, 1),))`. Close it with `close_loop`.
 
-        With `ranged`, if no other loop is open, it is a part of the range that callers split.
+        With `chunked`, if no other loop is open, it is a part of the range that callers split.
         """
         body = Block(self.stack[-1].level + 1)
-        loop = Loop(trips, step, self.lanes if vector else 1, ranged and self.outermost, body)
+        loop = Loop(trips, step, self.lanes if vector else 1, chunked and self.outermost, body)
         self.stack.append(body)
         if vector:
             self.vector = loop
@@ -276,7 +276,7 @@ class Builder(Arithmetic):
         return carry
 
     def barrier(self, loop: Loop, values: list[Val]) -> None:
-        """What the innermost loop's body computed so far is done here; `values` replace what its carries held until
+        """Ends the computing of what the innermost loop's body has so far; `values` replace what its carries held until
         now."""
         self.stack[-1].statements.append(Barrier(loop, list(zip(loop.carries, values))))
 
@@ -290,7 +290,7 @@ class Builder(Arithmetic):
         self.stack[-1].statements.append(If(condition, body))
 
     def vectorized(
-        self, extent: int, body: Callable[[Affine], None], padded: bool = False, ranged: bool = False
+        self, extent: int, body: Callable[[Affine], None], padded: bool = False, chunked: bool = False
     ) -> None:
         """Runs `body` over 0..extent-1, whole vectors first and the rest one by one.
 
@@ -299,11 +299,11 @@ class Builder(Arithmetic):
         lanes = self.lanes
         whole = -(-extent // lanes) if padded else extent // lanes
         if lanes == 1:
-            with self.loop(extent, ranged=ranged) as i:
+            with self.loop(extent, chunked=chunked) as i:
                 body(i)
             return
-        if whole and (whole > 1 or ranged or extent >= lanes or padded):
-            with self.loop(whole, lanes, vector=True, ranged=ranged and whole > 0) as i:
+        if whole and (whole > 1 or chunked or extent >= lanes or padded):
+            with self.loop(whole, lanes, vector=True, chunked=chunked and whole > 0) as i:
                 body(i)
         rest = extent - whole * lanes
         if rest > 0:

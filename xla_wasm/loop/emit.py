@@ -75,8 +75,8 @@ class _Emitter(Values):
         inductions = {c: v for c, v in loop.inductions.items() if v in self.uses.counts}
         if not any(c > 0 for c in inductions):
             inductions[1] = loop.inductions.get(1) or Val("induction", (), "s32", 1, 1, loop.body)
-        begin, end = self.bounds(loop) if loop.ranged else (None, None)
-        if loop.ranged:
+        begin, end = self.bounds(loop) if loop.chunked else (None, None)
+        if loop.chunked:
             self.op("block", None)
             self.op("local.get", begin)
             self.op("local.get", end)
@@ -87,13 +87,13 @@ class _Emitter(Values):
             self.set_local(val)
         counter = min(c for c in inductions if c > 0)
         limit = -1
-        if loop.ranged:
+        if loop.chunked:
             self.scaled(counter * loop.step, end)
             limit = self.out.local("i32")
             self.op("local.set", limit)
         exits = any(isinstance(statement, Barrier) for statement in loop.body.statements)
         if exits:
-            assert not loop.ranged, "a barrier needs a constant limit"
+            assert not loop.chunked, "a barrier needs a constant limit"
             self.counters[loop] = self.locals[inductions[counter]], counter * loop.step * loop.trips
             self.op("block", None)
         self.op("loop", None)
@@ -104,18 +104,18 @@ class _Emitter(Values):
             self.op("i32.const", c * loop.step)
             self.op("i32.add")
             self.op("local.tee" if c == counter else "local.set", self.locals[val])
-        if loop.ranged:
+        if loop.chunked:
             self.op("local.get", limit)
         else:
             self.op("i32.const", counter * loop.step * loop.trips)
         self.op("i32.ne")
         self.op("br_if", 0)
         self.op("end")
-        if loop.ranged or exits:
+        if loop.chunked or exits:
             self.op("end")
 
     def bounds(self, loop: Loop) -> tuple[int, int]:
-        """Locals with the bounds of a ranged loop's trips, as signed numbers: the kernel's, counted from its first
+        """Locals with the bounds of a chunked loop's trips, as signed numbers: the kernel's, counted from its first
         trip, as far as it has them. There are none between bounds that have changed places."""
         first, begin, end = self.firsts[loop], 1, 2
         if first:

@@ -29,8 +29,8 @@ def facts(func: Func) -> str:
 
 
 def _head(loop: Loop, most: int) -> str:
-    count = "repeat" if loop.condition is not None else f"{'ranged ' if loop.ranged else ''}loop {loop.trips}"
-    if loop.ranged and most < loop.trips:
+    count = "repeat" if loop.condition is not None else f"{'chunked ' if loop.chunked else ''}loop {loop.trips}"
+    if loop.chunked and most < loop.trips:
         count += f" in calls of {most}"
     lanes = f" x {loop.lanes} lanes" if loop.lanes > 1 else f" by {loop.step}" if loop.step > 1 else ""
     return f"{count}{lanes}" + (f", {len(loop.carries)} carried" if loop.carries else "")

@@ -47,7 +47,7 @@ def _walk(func: Func, block: Block) -> None:
 
 
 def _straight(body: Block) -> bool:
-    """Whether it only loads, computes and stores, and reads nothing that it writes: such loads are pinned."""
+    """Returns True if it only loads, computes and stores, and reads nothing that it writes: such loads are pinned."""
     return all(
         isinstance(s, Store) or isinstance(s, Val) and not (s.pinned and s.op in _LOADS) for s in body.statements
     )
@@ -78,7 +78,7 @@ def _longest(body: Block) -> int:
 
 
 def _order(body: Block) -> None:
-    """What the most waits for comes first; of equals each vector in turn."""
+    """Orders statements so that what the most waits for comes first, and of equals each vector in turn."""
     heights = _heights(body)
     order = sorted(_statements(body), key=lambda s: -heights[s])
     body.statements[:] = order

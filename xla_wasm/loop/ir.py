@@ -64,15 +64,16 @@ class Store:
 class Loop:
     """Runs `body` for its variable from 0 in steps of `step` below `trips * step`, at least once.
 
-    With `ranged` its trips are a part of the kernel's range: those between the kernel's `begin` and `end` are made,
-    which may be none. With a `condition` there is no variable and no count: another trip follows as long as that value
-    of the body holds. `lanes` > 1 marks the loop whose variable runs along the lanes of vectors.
+    With `chunked` its trips are a part of the kernel's range, which callers split into chunks: those between the
+    kernel's `begin` and `end` are made, which may be none. With a `condition` there is no variable and no count:
+    another trip follows as long as that value of the body holds. `lanes` > 1 marks the loop whose variable runs along
+    the lanes of vectors.
     """
 
     trips: int
     step: int
     lanes: int
-    ranged: bool
+    chunked: bool
     body: Block
     carries: list[Carry] = field(default_factory=list)
     inductions: dict[int, Val] = field(default_factory=dict)
@@ -140,7 +141,7 @@ class If:
 class Func:
     """A kernel of the type (args, begin, end): `args` points to `pointers` 32-bit buffer addresses.
 
-    Callers may split its range: the trips of its ranged loops, of one after the other.
+    Callers may split its range: the trips of its chunked loops, of one after the other.
     """
 
     name: str
@@ -148,10 +149,10 @@ class Func:
     pointers: int
 
     def ranges(self) -> list[tuple[int, Loop]]:
-        """The ranged loops, each with the number that its first trip has in the range."""
+        """The chunked loops, each with the number that its first trip has in the range."""
         found, first = [], 0
         for statement in self.body.statements:
-            if isinstance(statement, Loop) and statement.ranged:
+            if isinstance(statement, Loop) and statement.chunked:
                 found.append((first, statement))
                 first += statement.trips
         return found

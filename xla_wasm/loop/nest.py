@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from .affine import ZERO, Affine, Index
 from .builder import Builder
-from .ir import Val
+from .ir import Loop, Val
 
 
 def nest(
@@ -15,12 +15,12 @@ def nest(
     body: Callable[[Index], None],
     *,
     padded: bool = False,
-    ranged: bool = False,
+    chunked: bool = False,
     done: Index = (),
 ) -> None:
     """Runs `body` at every index of `dims`, along vectors in the last dimension that is not 1.
 
-    `done` are the indices of dimensions that are open already. `ranged` lets the outermost loop be split by callers.
+    `done` are the indices of dimensions that are open already. `chunked` lets the outermost loop be split by callers.
     """
     if 0 in dims:
         return
@@ -32,20 +32,20 @@ def nest(
     def level(d: int, index: Index) -> None:
         if d == last:
             trailing = (ZERO,) * (len(dims) - d - 1)
-            b.vectorized(dims[d], lambda i: body((*index, i, *trailing)), padded=padded, ranged=ranged)
+            b.vectorized(dims[d], lambda i: body((*index, i, *trailing)), padded=padded, chunked=chunked)
         elif dims[d] == 1:
             level(d + 1, (*index, ZERO))
         else:
-            with b.loop(dims[d], ranged=ranged) as i:
+            with b.loop(dims[d], chunked=chunked) as i:
                 level(d + 1, (*index, i))
 
     level(0, done)
 
 
-def scalar_nest(b: Builder, dims: tuple[int, ...], body: Callable[[Index], None], *, ranged: bool = False) -> None:
+def scalar_nest(b: Builder, dims: tuple[int, ...], body: Callable[[Index], None], *, chunked: bool = False) -> None:
     """Runs `body` at every index of `dims` one element at a time, in row-major order.
 
-    `ranged` lets the outermost loop be split by callers.
+    `chunked` lets the outermost loop be split by callers.
     """
     if 0 in dims:
         return
@@ -56,10 +56,26 @@ def scalar_nest(b: Builder, dims: tuple[int, ...], body: Callable[[Index], None]
         elif dims[d] == 1:
             level(d + 1, (*index, ZERO))
         else:
-            with b.loop(dims[d], ranged=ranged) as i:
+            with b.loop(dims[d], chunked=chunked) as i:
                 level(d + 1, (*index, i))
 
     level(0, ())
+
+
+Step = Callable[[Loop | None, Affine, list[Val]], list[Val]]
+"""Takes the loop if there is one, an index and the values before; gives the values after."""
+
+
+def along(b: Builder, trips: int, step: int, values: list[Val], lanes: int, body: Step) -> list[Val]:
+    """Carries vectors of `lanes` through a loop; where one trip or none is left of it, there is no loop."""
+    if trips <= 1:
+        return body(None, ZERO, values) if trips else values
+    loop = b.open_loop(trips, step)
+    carries = [b.carry(loop, value, lanes) for value in values]
+    for carry, value in zip(carries, body(loop, Affine(0, ((loop, 1),)), [carry.value for carry in carries])):
+        carry.next = b.splat(value, lanes)
+    b.close_loop(loop)
+    return [carry.result for carry in carries if carry.result is not None]
 
 
 def fold(
@@ -69,16 +85,10 @@ def fold(
     if 0 in dims:
         return inits
 
-    def level(d: int, index: Index, values: list[Val]) -> list[Val]:
+    def level(index: Index, values: list[Val]) -> list[Val]:
+        d = len(index)
         if d == len(dims):
             return body(index, values)
-        if dims[d] == 1:
-            return level(d + 1, (*index, ZERO), values)
-        loop = b.open_loop(dims[d])
-        carries = [b.carry(loop, v, lanes) for v in values]
-        for carry, new in zip(carries, level(d + 1, (*index, Affine(0, ((loop, 1),))), [c.value for c in carries])):
-            carry.next = b.splat(new, lanes)
-        b.close_loop(loop)
-        return [c.result for c in carries if c.result is not None]
+        return along(b, dims[d], 1, values, lanes, lambda _, i, inner: level((*index, i), inner))
 
-    return level(0, (), inits)
+    return level((), inits)

@@ -10,9 +10,9 @@ stands for any number of what comes before it.
     t  the operation's type; T: a vector    w  an integer of the same width as t, of either sign; t itself if it is none
     p  pred                                 h  as t, with half the bits: an integer of either sign, or pred if t is
     i  any integer                          d  a signed integer with twice the bits of t, or pred if t is
-    a  an address: u32                      g  as the first operand
+    a  an address: u32                      x  any type
     s  s32                                  b  s8
-    x  any type                             c  s16
+    c  s16
 
 A type that only some numbers of lanes go with has them behind it: `s8x16`. The immediate is one of: bits (a pattern),
 buffer, coefficient, carry, place (a constant offset in bytes, and the distance of lanes in elements), lane, lanes, type
@@ -58,7 +58,7 @@ def register(dtype: str, lanes: int = 1) -> str:
 
 
 def unsigned(dtype: str) -> bool:
-    """Whether registers extend a value by zeros: small floats are raw bits there."""
+    """Returns True if registers extend a value by zeros: small floats are raw bits there."""
     return TYPES[dtype].kind in ("unsigned", "pred", "float")
 
 
@@ -79,7 +79,7 @@ _SHAPES = {1: "i8x16", 2: "i16x8", 4: "i32x4", 8: "i64x2"}
 
 
 def fits(dtype: str, lanes: int) -> bool:
-    """Whether a value of a type may have so many lanes."""
+    """Returns True if a value of a type may have so many lanes."""
     if lanes == 1:
         return True
     return lanes in (2, 4, 8, 16) and TYPES[dtype].bits <= 8 * lane_bytes(dtype, lanes)
@@ -150,12 +150,10 @@ extend_low extend_high        h2>T   int,pred     -            -      wider
 halves                        d'>T   s16x8,s8x16  -            -      .
 joined                        c2>T   s32x4        -            -      .
 narrow                        d'd'>T s8x16,u8x16,s16x8,u16x8,predx4,predx8,predx16  - -  .
-extmul_low extmul_high        h2g2>T int          -            -      wider
 extadd_pairwise               h2>T   s16x8,u16x8,s32x4,u32x4  -  -    wider
 dot                           c2c2>T s32x4        -            -      i32x4.dot_i16x8_s
 relaxed_dot                   b2b2>T s16x8        -            -      i16x8.relaxed_dot_i8x16_i7x16_s
 relaxed_dot_add               b4b4t>T  s32x4      -            -      i32x4.relaxed_dot_i8x16_i7x16_add_s
-add_sat sub_sat               tt>T   s8x16,u8x16,s16x8,u16x8  -  -    +
 # C functions of numbers
 call                          t*>t   any          symbol       -      .
 slow_path                     ptx*>t any          symbol       -      .

@@ -1,4 +1,4 @@
-"""Whether the trips of a kernel's range may run at the same time, as threads have them: proven from the places that
+"""A proof that the trips of a kernel's range may run at the same time, as threads have them, made from the places that
 each of them touches.
 
 It trusts no lowering to say so. A kernel of which nothing can be proven runs on one thread.
@@ -19,7 +19,7 @@ from .verify import Access, verify
 def is_parallel(
     func: Func, written: Collection[int], scratch: Collection[int] = (), same: Mapping[int, int] | None = None
 ) -> bool:
-    """Whether no trip of the range touches what another one writes.
+    """Returns True if no trip of the range touches what another one writes.
 
     `written` and `scratch` are numbers of arguments: the first are shared by all threads, of the others each thread has
     its own. `same`: arguments that lie where an argument with a lower number does.
@@ -38,7 +38,7 @@ def is_parallel(
     for number, accesses in places.items():
         if number not in scratch and not any(a.written for a in accesses):
             continue
-        placed = _ranged(func, accesses)
+        placed = _chunked(func, accesses)
         if placed is None or not (
             _begins_anew(placed) if number in scratch else number in written and _apart(placed, func.trips)
         ):
@@ -47,13 +47,13 @@ def is_parallel(
 
 
 def bytes_a_trip(func: Func, number: int) -> int:
-    """How many bytes each trip of the range has of argument `number`, behind those of the trip before; 0 if a trip
-    touches others."""
+    """Returns the number of bytes that each trip of the range has of argument `number`, behind those of the trip
+    before; 0 if a trip touches others."""
     verified = verify(func)
     if not is_split(func) or verified.opaque:
         return 0
     slab = 0
-    for access in _ranged(func, [a for a in verified.accesses if number in a.form.pointers]) or []:
+    for access in _chunked(func, [a for a in verified.accesses if number in a.form.pointers]) or []:
         bounds = access.bounds(access.others)
         if bounds is None or len(access.form.pointers) > 1 or access.distance <= 0 or slab not in (0, access.distance):
             return 0
@@ -64,7 +64,7 @@ def bytes_a_trip(func: Func, number: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class _Ranged:
+class _ChunkedAccess:
     """An access, its place as a form of the number of a trip of the range."""
 
     access: Access
@@ -77,7 +77,7 @@ class _Ranged:
     last: int
     """The trips in which it happens."""
     whole: bool
-    """Whether these are all trips of its loop."""
+    """True if these are all trips of its loop."""
 
     @property
     def others(self) -> tuple[tuple[Loop, int], ...]:
@@ -91,7 +91,7 @@ class _Ranged:
         return found and (found[0] + self.access.reach[0], found[1] + self.access.reach[1])
 
 
-def _ranged(func: Func, accesses: Iterable[Access]) -> list[_Ranged] | None:
+def _chunked(func: Func, accesses: Iterable[Access]) -> list[_ChunkedAccess] | None:
     """Accesses by the trips of the range; None if one of them stands before all trips."""
     firsts = {loop: first for first, loop in func.ranges()}
     found = []
@@ -105,13 +105,13 @@ def _ranged(func: Func, accesses: Iterable[Access]) -> list[_Ranged] | None:
         first, last = -(-low // loop.step), high // loop.step
         shifted = replace(form, const=form.const - distance * firsts[loop])
         whole = (first, last) == (0, loop.trips - 1)
-        found.append(_Ranged(access, loop, shifted, distance, firsts[loop] + first, firsts[loop] + last, whole))
+        found.append(_ChunkedAccess(access, loop, shifted, distance, firsts[loop] + first, firsts[loop] + last, whole))
     return found
 
 
-def _begins_anew(accesses: list[_Ranged]) -> bool:
-    """Whether each trip writes scratch memory, in the same way as others and before it reads any: none needs what
-    another one left there.
+def _begins_anew(accesses: list[_ChunkedAccess]) -> bool:
+    """Returns True if each trip writes scratch memory, in the same way as others and before it reads any: none needs
+    what another one left there.
 
     Nobody proves that all that is read was written; the tests fill this memory with nonsense.
     """
@@ -141,12 +141,12 @@ class _Place:
 
     @property
     def once(self) -> bool:
-        """Whether it is one trip's alone; then the bytes are those of that trip, else those of trip 0."""
+        """True if it is one trip's alone; then the bytes are those of that trip, else those of trip 0."""
         return self.first == self.last
 
 
-def _apart(accesses: list[_Ranged], trips: int) -> bool:
-    """Whether the places of one trip's accesses are none of another's.
+def _apart(accesses: list[_ChunkedAccess], trips: int) -> bool:
+    """Returns True if the places of one trip's accesses are none of another's.
 
     Each trip has a slab of its own, of what it moves on by; slabs repeat in all larger distances that other loops go,
     which a common divisor stands for. What one trip alone does may lie in its slab, or where no slab of another trip
@@ -173,8 +173,8 @@ def _apart(accesses: list[_Ranged], trips: int) -> bool:
 
 
 def _in_slabs(places: list[_Place], trips: int, slab: int, period: int) -> bool:
-    """Whether each trip's places lie in its slab, or at least in no other's, where places that differ by a period are
-    the same."""
+    """Returns True if each trip's places lie in its slab, or at least in no other's, where places that differ by a
+    period are the same."""
     everywhere = [p for p in places if not p.once]
     if not everywhere:
         return True
@@ -207,11 +207,11 @@ def _in_slabs(places: list[_Place], trips: int, slab: int, period: int) -> bool:
 
 
 def _nearest(number: int, period: int) -> int:
-    """Which of the numbers that differ from this one by periods is nearest to 0."""
+    """Returns the number nearest to 0 of those that differ from this one by periods."""
     return number - (2 * number + period) // (2 * period) * period if period else number
 
 
 def _one_by_one(places: list[_Place], period: int) -> bool:
-    """Whether what different trips alone do lies apart."""
+    """Returns True if what different trips alone do lies apart."""
     pairs = [(a, b) for i, a in enumerate(places) for b in places[:i] if a.first != b.first]
     return not pairs or not period and all(a.high <= b.low or b.high <= a.low for a, b in pairs)

@@ -192,8 +192,8 @@ class Facts:
         return full
 
     def divides(self, x: Val, y: Val) -> bool:
-        """Whether an integer division of x by y never traps: y is not 0, and not -1 where x may be the least number of
-        a register."""
+        """Returns True if an integer division of x by y never traps: y is not 0, and not -1 where x may be the least
+        number of a register."""
         low, high = self.bounds(y)
         zero, minus = low <= 0 <= high, low <= -1 <= high
         least = type_bounds(x.dtype)[0]
@@ -218,7 +218,7 @@ class Facts:
     # --- conditions ---------------------------------------------------------------------------------------------
 
     def where(self, condition: Val, holds: bool = True) -> Facts:
-        """What is known where a scalar condition holds, or where it does not."""
+        """Returns the facts that are known where a scalar condition holds, or where it does not."""
         variables, values = dict(self.variables), dict(self.values)
         self._learn(condition, holds, variables, values)
         return Facts(self.loops, variables, values)
@@ -307,7 +307,7 @@ def _terms(op: str, val: Val) -> list[Val]:
 
 
 def _tests(condition: Val, val: Val, number: int) -> bool:
-    """Whether a condition is that a value is this number."""
+    """Returns True if a condition is that a value is this number."""
     if condition.op != "eq":
         return False
     x, y = map(_plain, condition.args)

@@ -50,7 +50,7 @@ def _format(dtype: str) -> FloatFormat:
 
 
 def to_pred(b: Arithmetic, x: Val) -> Val:
-    """Whether a value is other than 0."""
+    """Returns a condition that is true if a value is other than 0."""
     if x.dtype == "f8e8m0fnu":
         return b.const("pred", True)
     bits = TYPES[x.dtype].bits

@@ -109,7 +109,7 @@ def _loop(loop: Loop, names: Names, depth: int) -> Iterator[tuple[int, str]]:
     )
     yield (
         depth,
-        f"{'ranged ' if loop.ranged else ''}loop {names.loops[loop.body]}: "
+        f"{'chunked ' if loop.chunked else ''}loop {names.loops[loop.body]}: "
         f"{count}{', guarded' if loop.body.guarded else ''}",
     )
     for c in loop.carries:

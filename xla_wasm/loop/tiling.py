@@ -70,7 +70,7 @@ def nest_in_tiles(
         elif d == rows or dims[d] == 1:
             level(d + 1, (*index, ZERO))
         else:
-            with b.loop(dims[d], ranged=True) as i:
+            with b.loop(dims[d], chunked=True) as i:
                 level(d + 1, (*index, i))
 
     def plane(index: Index) -> None:
@@ -78,7 +78,7 @@ def nest_in_tiles(
             return (*index[:rows], row, *index[rows + 1 :], place)
 
         if blocks:
-            with b.loop(blocks, _TOGETHER * lanes, ranged=True) as first:
+            with b.loop(blocks, _TOGETHER * lanes, chunked=True) as first:
                 strip(at, first, _TOGETHER)
         if more:
             strip(at, Affine(blocks * _TOGETHER * lanes), more)

@@ -77,11 +77,11 @@ class Verified:
     unproven: list[str]
     """The accesses of which no bounds are known, as they depend on numbers of the program's that nothing clamps."""
     opaque: bool
-    """Whether it calls functions of which it is not known what memory they touch."""
+    """True if it calls functions of which it is not known what memory they touch."""
 
     def reads_before_writing(self, written: int, read: int) -> str:
-        """Why argument `written` may not lie where `read` lies; empty if each element is read for the last time before
-        it is written."""
+        """Returns the reason why argument `written` may not lie where `read` lies; empty if each element is read for
+        the last time before it is written."""
         loads = [a for a in self.accesses if not a.written and a.form.pointers in ((read,), ())]
         stores = [a for a in self.accesses if a.written and a.form.pointers in ((written,), ())]
         for load in loads:
@@ -92,7 +92,7 @@ class Verified:
 
 
 def _in_order(load: Access, store: Access) -> bool:
-    """Whether a load never reads what a store has written before it."""
+    """Returns True if a load never reads what a store has written before it."""
     if not load.form.pointers or not store.form.pointers or load.form.values or store.form.values:
         return False
     common = [a for a, b in zip(load.loops, store.loops) if a is b]
@@ -164,7 +164,8 @@ class _Verifier:
         self.late(uses)
 
     def late(self, uses: Uses) -> None:
-        """What stands before a barrier may be computed behind it, where its operands are not there any more."""
+        """Checks the order at a barrier: what stands before it may be computed behind it, where its operands are not
+        there any more."""
         if not self.stale:
             return
         for val, at in self.places.items():
@@ -176,7 +177,7 @@ class _Verifier:
                     )
 
     def computed(self, val: Val, uses: Uses) -> int:
-        """Where a value is computed: one without a local is, where what uses it is."""
+        """Returns the place where a value is computed: of one without a local that of what uses it."""
         at = self.places[val]
         while val not in uses.kept and val in self.needed:
             at = self.needed[val]
@@ -250,8 +251,8 @@ class _Verifier:
             self.fail(name, f"has a body of level {loop.body.level} at depth {len(self.open)}")
         if loop.condition is None and (loop.trips < 1 or loop.step < 1):
             self.fail(name, f"has {loop.trips} trips by {loop.step}")
-        if loop.ranged and (loop.condition is not None or len(self.open) > 1):
-            self.fail(name, "cannot be ranged here")
+        if loop.chunked and (loop.condition is not None or len(self.open) > 1):
+            self.fail(name, "cannot be chunked here")
         if loop.lanes > 1 and loop.step % loop.lanes:
             self.fail(name, f"{loop.lanes} lanes do not divide its step {loop.step}")
         for c, val in loop.inductions.items():
@@ -307,7 +308,7 @@ class _Verifier:
         loop, name = barrier.loop, f"barrier of {self.names.loops.get(barrier.loop.body, '?')}"
         if loop.body is not block:
             self.fail(name, "does not stand directly in the body of its loop")
-        if loop.ranged or loop.condition is not None:
+        if loop.chunked or loop.condition is not None:
             self.fail(name, "its loop has no constant count")
         if [carry for carry, _ in barrier.values] != loop.carries:
             self.fail(name, "has not one value for each of its loop's carries")
@@ -394,13 +395,12 @@ class _Verifier:
         lanes = next((x.lanes for token, x in typed_by if token[-1].isalpha()), 1)
         if dtype and dtype not in op.types and f"{dtype}x{lanes}" not in op.types:
             self.fail(what, f"{val.op} does not work on {dtype}{f'x{lanes}' if lanes > 1 else ''}")
-        first = val.args[0].dtype if val.args else ""
         for number, (token, x) in enumerate(typed_by):
             role = f"operand {number} {self.names.of(x)}" if number else "the result"
             wanted = {"": lanes, "1": 1, "2": 2 * lanes, "4": 4 * lanes, "'": lanes // 2}[token[1:]]
             if x.lanes != wanted or (token[0] == "T" and x.lanes == 1):
                 self.fail(what, f"{role} has {x.lanes} lanes, not {wanted if wanted > 1 else 'those of a vector'}")
-            if not _matches(token[0], x.dtype, first if token[0] == "g" else dtype):
+            if not _matches(token[0], x.dtype, dtype):
                 self.fail(what, f"{role} is {typed(x)}, which {val.op}{f' of {dtype}' if dtype else ''} does not take")
             if not fits(x.dtype, x.lanes):
                 self.fail(what, f"{role} is {typed(x)}: a vector has not so many lanes of the type")
@@ -502,15 +502,15 @@ class _Verifier:
                 self.fail(self.names.definition(val), "is not pinned, and its block writes what it reads")
 
     def may_alias(self, pointers: tuple[int, ...], changed: set[int]) -> bool:
-        """Whether a buffer known at run time may be one of these: it is one that the kernel writes."""
+        """Returns True if a buffer known at run time may be one of these: it is one that the kernel writes."""
         if not pointers:
             return True
         return self.arguments is not None and self.arguments[pointers[0]].written
 
 
 def _matches(letter: str, dtype: str, t: str) -> bool:
-    """Whether a type is what a letter of a signature allows."""
-    if letter in "tTg":
+    """Returns True if a type is what a letter of a signature allows."""
+    if letter in "tT":
         return dtype == t
     if letter == "w":
         integers = dtype[0] in "su" and t[0] in "su"
@@ -531,7 +531,7 @@ def _matches(letter: str, dtype: str, t: str) -> bool:
 
 
 def _converts(val: Val) -> bool:
-    """Whether a bitcast keeps the register, and a conversion is one that there is."""
+    """Returns True if a bitcast keeps the register, and a conversion is one that there is."""
     (x,) = val.args
     if val.op == "bitcast":
         if val.lanes > 1:

@@ -49,7 +49,7 @@ def multiply_add(b: Builder, x: Val, y: Val, total: Val) -> Val:
 
 
 def applies(computation: Computation) -> bool:
-    """Whether `apply` can run a computation: every array in it has one element, and nothing in it loops."""
+    """Returns True if `apply` can run a computation: every array in it has one element, and nothing in it loops."""
     for x in computation.instructions:
         if x.opcode not in _OPCODES or not all(applies(c) for c in x.called):
             return False

@@ -49,7 +49,7 @@ class Kernel:
         return source
 
     def address(self, source: Source) -> Val:
-        """Where an array starts, for `Builder.invoke`."""
+        """Returns the address where an array starts, for `Builder.invoke`."""
         pointer = self.b.pointer(source.number)
         return (
             self.b.add(pointer, self.b.const("u32", source.offset * TYPES[source.dtype].bytes))
@@ -105,10 +105,10 @@ class Kernel:
             b.invoke(symbol, *args, items, *numbers, touches=tuple(touches), cost=items * work)
 
         if groups:
-            with b.loop(groups, ranged=count > most) as i:
+            with b.loop(groups, chunked=count > most) as i:
                 call(most, i * most)
         if rest:
-            with b.loop(1, ranged=count > most) as i:
+            with b.loop(1, chunked=count > most) as i:
                 call(rest, (i + groups) * most)
 
     def store(self, x: Instruction, index: Index, value: Val | list[Val], leaf: int = 0) -> None:

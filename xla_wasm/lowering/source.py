@@ -37,12 +37,12 @@ class Source:
 
     @property
     def dense(self) -> bool:
-        """Whether the elements lie in row-major order without gaps."""
+        """True if the elements lie in row-major order without gaps."""
         return is_dense(self.dims, self.strides)
 
 
 def place(m: IndexMap, index: Index) -> Index | None:
-    """Where a map leads from an index, or None if that would need a division at run time."""
+    """Returns the index that a map leads to, or None if that would need a division at run time."""
     made = []
     for coordinate in m.coordinates:
         total: Affine | None = None if coordinate is None else Affine(coordinate.offset) if coordinate.offset else ZERO
@@ -100,7 +100,7 @@ def pin(b: Builder, value: Any) -> Any:
 
 
 def _contiguous(b: Builder, position: Affine, part: str) -> bool:
-    """Whether complex numbers that lie one after the other run along whole vectors."""
+    """Returns True if complex numbers that lie one after the other run along whole vectors."""
     return (
         b.vector is not None
         and position.coefficient(b.vector) == 1

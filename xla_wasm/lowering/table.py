@@ -89,12 +89,12 @@ KERNELS: dict[str, Any] = {
 
 
 def has_kernel(x: Instruction) -> bool:
-    """Whether an operation is always a kernel of its own, with what it computes its operands from."""
+    """Returns True if an operation is always a kernel of its own, with what it computes its operands from."""
     return x.opcode in KERNELS
 
 
 def is_expression(x: Instruction) -> bool:
-    """Whether the elements of `x` are computed one by one, as they are in larger expressions."""
+    """Returns True if the elements of `x` are computed one by one, as they are in larger expressions."""
     return record(x).elementwise or x.opcode in ELEMENTAL and x.opcode not in KERNELS
 
 

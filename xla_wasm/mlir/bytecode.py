@@ -321,7 +321,7 @@ class _Reader:
 
 
 def _segments(cursor: Cursor) -> tuple[int, ...]:
-    """How many operands or results each group of them has."""
+    """Reads the number of operands or results in each group of them."""
     head = cursor.varint()
     if not head & 1:
         return tuple([cursor.varint() for _ in range(head >> 1)])

@@ -333,7 +333,7 @@ def _dense(read: dict[str, Any]) -> Dense:
 
 
 def _is_splat(data: Buffer, count: int, bits: int) -> bool:
-    """Whether these are the bytes of one element that stands for all. Up to eight bits are one byte that may be
+    """Returns True if these are the bytes of one element that stands for all. Up to eight bits are one byte that may be
     either."""
     if bits == 1:
         return len(data) == 1 and (data[0] in (0, 255) or count > 8)
@@ -390,7 +390,7 @@ _MAKE: dict[str, Callable[[dict[str, Any]], Attribute]] = {
 
 
 def _from_text(what: str, text: str) -> Any:
-    """What a file holds as MLIR text: element types of older writers, and attributes of other dialects."""
+    """Reads what a file holds as MLIR text: element types of older writers, and attributes of other dialects."""
     if what == "type":
         if text.startswith("!quant."):
             from .text_types import Types

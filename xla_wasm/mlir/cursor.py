@@ -45,7 +45,7 @@ class Cursor:
         return self.data[self.at - 1]
 
     def take(self, size: int) -> int:
-        """Where the next `size` bytes begin, which are skipped."""
+        """Skips the next `size` bytes and returns where they begin."""
         at = self.at
         if size > self.end - at:
             raise self.fail(f"{size} bytes are said to follow, {max(self.end - at, 0)} do")

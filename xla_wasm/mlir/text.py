@@ -59,7 +59,7 @@ class Parser(Operations):
             self.attribute()
 
     def find_aliases(self) -> None:
-        """Where each alias that begins a line is defined: those of locations stand at the end of a text."""
+        """Notes where each alias that begins a line is defined: those of locations stand at the end of a text."""
         for at in (*self._lines_with("#"), *self._lines_with("!")):
             found = _ALIAS.match(self.text, at)
             if found:
@@ -68,7 +68,7 @@ class Parser(Operations):
                 self.aliases[found[1]] = found.end()
 
     def _lines_with(self, mark: str) -> Iterator[int]:
-        """Where the lines begin that have a mark in front."""
+        """Yields the places of the lines that have a mark in front."""
         if self.text.startswith(mark):
             yield 0
         at = self.text.find("\n" + mark)
@@ -77,7 +77,8 @@ class Parser(Operations):
             at = self.text.find("\n" + mark, at + 1)
 
     def find_resources(self) -> None:
-        """Where the bytes of each resource stand, in `{-# dialect_resources: { builtin: { key: "0x.." } } #-}`."""
+        """Notes where the bytes of each resource stand, in `{-# dialect_resources: { builtin: { key: "0x.." } }
+        #-}`."""
         at = self.text.rfind("{-#")
         while 0 <= at:
             found = _RESOURCE.search(self.text, at)

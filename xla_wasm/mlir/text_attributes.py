@@ -116,7 +116,7 @@ class Attributes(DialectAttributes):
         return Number(Literal(Shape(name), code.to_bytes(TYPES[name].bytes, "little")).values()[0], type_)
 
     def dense_array(self) -> Elements:
-        """What follows `array`."""
+        """Reads what follows `array`."""
         self.expect("<")
         element = self.need(WORD, "a type")
         if not ELEMENT.fullmatch(element):

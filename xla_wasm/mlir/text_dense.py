@@ -44,7 +44,7 @@ class Constants(Types):
         """Key of a resource -> where the digits of its bytes begin and end."""
 
     def dense(self) -> Dense | Strings:
-        """What follows `dense`."""
+        """Reads what follows `dense`."""
         self.expect("<")
         begin = self.skip()
         if self.text.startswith('"0x', begin):
@@ -63,7 +63,7 @@ class Constants(Types):
         return self._strings(type_, body, begin) if '"' in body else self._numbers(type_, body, begin)
 
     def resource(self) -> Dense:
-        """What follows `dense_resource`: its bytes stand at the end of the file."""
+        """Reads what follows `dense_resource`: its bytes stand at the end of the file."""
         self.expect("<")
         begin = self.skip()
         key = self.quoted() if self.sees('"') else self.need(_KEY, "the name of a resource")

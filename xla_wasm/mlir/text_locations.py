@@ -24,7 +24,7 @@ class Locations(Attributes):
         return self.in_parentheses()
 
     def in_parentheses(self) -> Location:
-        """What follows `loc`."""
+        """Reads what follows `loc`."""
         self.expect("(")
         location = self.location()
         self.expect(")")
@@ -51,7 +51,7 @@ class Locations(Attributes):
         return location
 
     def aliased_location(self) -> Location:
-        """What an alias of a location stands for."""
+        """Reads the location that an alias stands for."""
         return self.in_parentheses() if self.word("loc") else self.location()
 
     def _named(self) -> Location:
@@ -67,7 +67,7 @@ class Locations(Attributes):
         return Location(name, child.file, child.line)
 
     def _call(self) -> Location:
-        """What follows `callsite`: what is called says more than who calls it, which is passed over."""
+        """Reads what follows `callsite`: what is called says more than who calls it, which is passed over."""
         begin = self.skip()
         self.expect("(")
         callee = self.location()
@@ -78,7 +78,7 @@ class Locations(Attributes):
         return callee
 
     def _fused(self) -> Location:
-        """What follows `fused`: of several the first name and the first place, as far as the first place."""
+        """Reads what follows `fused`: of several the first name and the first place, as far as the first place."""
         if self.take("<"):
             self.attribute()
             self.expect(">")

@@ -85,7 +85,7 @@ class Operations(Locations):
         return op
 
     def generic(self, name: str) -> Op:
-        """What follows the name of an operation in quotes."""
+        """Reads what follows the name of an operation in quotes."""
         plain = plain_name(name)
         if plain == "stablehlo.return" and name[0] == "v" and self.parents[-1] == "func.func":
             plain = "func.return"  # VHLO has one for both
@@ -118,7 +118,7 @@ class Operations(Locations):
         return found
 
     def _regions(self, name: str) -> list[list[Block]]:
-        """What follows `(`: regions with commas between them."""
+        """Reads what follows `(`: regions with commas between them."""
         regions = [self.region(name)]
         while self.take(","):
             regions.append(self.region(name))
@@ -281,6 +281,6 @@ class Operations(Locations):
         return self.dictionary_once() if self.sees("{") and not self.sees("{-#") else {}
 
     def followed_by(self, word: str) -> bool:
-        """Whether a word of the grammar stands here."""
+        """Returns True if a word of the grammar stands here."""
         found = WORD.match(self.text, self.pos)
         return found is not None and found[1] == word

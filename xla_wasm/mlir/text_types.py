@@ -148,7 +148,7 @@ class Types(Lexer):
         return tuple([DYNAMIC if size == "?" else self.number_in(size) for size in found])
 
     def _tensor(self) -> Tensor:
-        """What follows `tensor`."""
+        """Reads what follows `tensor`."""
         self.expect("<")
         sizes = None
         if self.take("*"):
@@ -247,7 +247,7 @@ class Types(Lexer):
         return kind if kind in ("token", "none") or ELEMENT.fullmatch(kind) else self._opaque(begin)
 
     def _quantized(self, begin: int) -> Type:
-        """What follows `!quant.uniform`."""
+        """Reads what follows `!quant.uniform`."""
         start = self.pos
         self.expect("<")
         storage = self.need(WORD, "the type that is stored")
@@ -294,7 +294,7 @@ class Types(Lexer):
         return tuple(scales), tuple(zero_points)
 
     def aliased(self, name: str, read: Callable[[], Any]) -> Any:
-        """What an alias stands for, read once by `read`."""
+        """Returns what an alias stands for, read once by `read`."""
         key = (name, read.__name__)
         if key in self.values:
             self.weight += self.weights[key]

@@ -52,7 +52,7 @@ def integer(value: Attribute) -> int:
 
 
 def flag(attributes: Attributes, name: str) -> bool:
-    """Whether a flag is set."""
+    """Returns True if a flag is set."""
     return name in attributes and bool(integer(attributes[name]))
 
 

@@ -29,8 +29,8 @@ _WIDER = {"f16", "bf16", "f32", "f64"}
 
 
 def accepted(what: str, shape: Shape, value: Any, precise: bool) -> Array:
-    """What a caller gives for an array of a shape, in the dtype to compute with; of dynamic dimensions it has any size
-    up to the bounds."""
+    """Returns what a caller gives for an array of a shape, in the dtype to compute with; of dynamic dimensions it has
+    any size up to the bounds."""
     array = np.asarray(value)
     wanted = DTYPES[shape.element_type]
     if array.dtype != wanted:
@@ -41,7 +41,8 @@ def accepted(what: str, shape: Shape, value: Any, precise: bool) -> Array:
 
 
 def fits(dimensions: Sequence[int], shape: Shape) -> bool:
-    """Whether an array of these dimensions is one of the shape: where that is dynamic, of any size up to the bound."""
+    """Returns True if an array of these dimensions is one of the shape: where that is dynamic, of any size up to the
+    bound."""
     flags = shape.dynamic or (False,) * shape.rank
     return len(dimensions) == shape.rank and all(
         n == bound or (flag and n < bound) for n, bound, flag in zip(dimensions, shape.dimensions, flags)

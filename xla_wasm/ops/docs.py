@@ -72,7 +72,7 @@ def _operation(op: Op) -> str:
 
 
 def _reads(op: Op) -> str:
-    """How the operands are read, in the sample that shows most."""
+    """Returns the words for how the operands are read, in the sample that shows most."""
     if op.reads is read_whole:
         return "all `whole`"
     if op.reads is pointwise:
@@ -95,7 +95,7 @@ def _sampled(op: Op) -> list[Instruction]:
 
 
 def _read(name: str, read: Read) -> str:
-    """How one operand is read."""
+    """Returns the words for how one operand is read."""
     if read.kind is Kind.WHOLE:
         return f"{name} whole"
     if read.kind is Kind.START:

@@ -25,11 +25,9 @@ _SUMMED = frozenset(("scatter", "scan", "ragged-dot", "scaled-dot"))
 """Beside what accumulates by its record."""
 _EXACT = frozenset(
     "concatenate pad gather dynamic-slice dynamic-update-slice select copy bitcast tuple get-tuple-element "
-    "bitcast-convert iota constant"
-    " sort topk rng-bit-generator abs negate sign real imag is-finite maximum minimum clamp ceil floor "
-    "round-nearest-even"
-    " round-nearest-afz compare and or xor not shift-left shift-right-arithmetic shift-right-logical mulhi popcnt"
-    " count-leading-zeros".split()
+    "bitcast-convert iota constant sort topk rng-bit-generator abs negate sign real imag is-finite maximum minimum "
+    "clamp ceil floor round-nearest-even round-nearest-afz compare and or xor not shift-left shift-right-arithmetic "
+    "shift-right-logical mulhi popcnt count-leading-zeros".split()
 )
 """Beside views."""
 _OF_PARTS = frozenset(("abs", "sign"))
@@ -37,7 +35,7 @@ _OF_PARTS = frozenset(("abs", "sign"))
 
 
 def exactness(x: Instruction) -> Exactness:
-    """How exact the result of an instruction is."""
+    """Returns how exact the result of an instruction is."""
     about = record(x)
     if about.accumulates or x.opcode in _SUMMED:
         return Exactness.SUMMED
@@ -48,12 +46,12 @@ def exactness(x: Instruction) -> Exactness:
 
 
 def is_structure(x: Instruction) -> bool:
-    """Whether an instruction only hands values and tokens on: it computes nothing."""
+    """Returns True if an instruction only hands values and tokens on: it computes nothing."""
     return record(x).identity or x.opcode in ("tuple", "get-tuple-element", "after-all")
 
 
 def is_constant(x: Instruction) -> bool:
-    """Whether this is a constant, or one that is spread or converted."""
+    """Returns True if this is a constant, or one that is spread or converted."""
     while x.operands and (record(x).view or x.opcode == "convert"):
         x = x.operands[0]
     return not x.operands and x.opcode in ("constant", "iota")

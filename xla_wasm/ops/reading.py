@@ -13,5 +13,5 @@ def record(x: Instruction) -> Op:
 
 
 def reads(x: Instruction) -> list[Read]:
-    """How each operand is read."""
+    """Returns how each operand is read."""
     return record(x).reads(x)

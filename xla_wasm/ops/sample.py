@@ -32,7 +32,7 @@ class Host:
     recv: Mapping[str, Sequence[Any]] = field(default_factory=dict)
 
     def arguments(self) -> dict[str, Any]:
-        """What a run takes: items, and empty lists for what comes out."""
+        """Returns the arguments that a run takes: items, and empty lists for what comes out."""
         given = {name: end for name, end in (("infeed", self.infeed), ("recv", self.recv)) if end}
         taken: dict[str, Any] = {"outfeed": [], "send": {name: [] for name in self.send}}
         return given | {name: end for name, end in taken.items() if getattr(self, name)}
@@ -88,6 +88,15 @@ class DeviceSample:
         return module
 
 
+def op(opcode: str, *, called: Sequence[Maker] = (), shape: Shape | None = None, **attrs: Any) -> Body:
+    """The body of one operation on parameters."""
+
+    def body(builder: Builder, *parameters: Instruction) -> Instruction:
+        return builder.op(opcode, *parameters, called=[make() for make in called], shape=shape, **attrs)
+
+    return body
+
+
 def case(
     opcode: str,
     args: Sequence[Array],
@@ -96,44 +105,19 @@ def case(
     name: str = "",
     ulp: float = 0,
     xla: str = "",
-    called: Sequence[Maker] = (),
-    shape: Shape | None = None,
-    **attrs: Any,
+    **how: Any,
 ) -> Sample:
-    """A sample of one operation on parameters."""
-
-    def body(builder: Builder, *parameters: Instruction) -> Instruction:
-        return builder.op(opcode, *parameters, called=[make() for make in called], shape=shape, **attrs)
-
-    return program(opcode, args, expected, body, name=name, ulp=ulp, xla=xla)
+    """A sample of one operation on parameters: `how` is what `op` takes beside the opcode."""
+    return program(opcode, args, expected, op(opcode, **how), name=name, ulp=ulp, xla=xla)
 
 
 def program(
-    opcode: str,
-    args: Sequence[Array],
-    expected: Array | Sequence[Array],
-    body: Body,
-    *,
-    name: str = "",
-    ulp: float = 0,
-    xla: str = "",
-    shapes: Sequence[Shape] = (),
-    host: Host | None = None,
+    opcode: str, args: Sequence[Array], expected: Array | Sequence[Array], body: Body, *, name: str = "", **more: Any
 ) -> Sample:
-    """A sample whose module needs more than one instruction."""
-    results, shapes = (expected,) if isinstance(expected, np.ndarray) else tuple(expected), tuple(shapes)
+    """A sample whose module needs more than one instruction. `more` are fields of `Sample`: ulp, xla, shapes, host."""
+    results = (expected,) if isinstance(expected, np.ndarray) else tuple(expected)
     kinds = "-".join(dict.fromkeys(TYPES_OF[a.dtype].name for a in (*args, *results)))
-    return Sample(
-        " ".join(filter(None, (opcode, kinds, name))),
-        opcode,
-        tuple(args),
-        results,
-        body,
-        ulp,
-        xla,
-        shapes,
-        host or Host(),
-    )
+    return Sample(" ".join(filter(None, (opcode, kinds, name))), opcode, tuple(args), results, body, **more)
 
 
 def among(
@@ -145,19 +129,14 @@ def among(
     name: str,
     partitions: int = 1,
     xla: str = "",
-    called: Sequence[Maker] = (),
-    shape: Shape | None = None,
-    **attrs: Any,
+    **how: Any,
 ) -> DeviceSample:
-    """A sample on several devices: of one operation on parameters, or of a body. Arguments and results are listed by
-    device."""
-
-    def one(builder: Builder, *parameters: Instruction) -> Instruction:
-        return builder.op(opcode, *parameters, called=[make() for make in called], shape=shape, **attrs)
-
+    """A sample on several devices: of one operation on parameters, with what `op` takes beside the opcode, or of a
+    body. Arguments and results are listed by device."""
     given, results = (tuple((x,) if isinstance(x, np.ndarray) else tuple(x) for x in xs) for xs in (args, expected))
+    replicas = len(given) // partitions
     return DeviceSample(
-        f"{opcode} {name}", opcode, given, results, body or one, len(given) // partitions, partitions, xla
+        f"{opcode} {name}", opcode, given, results, body or op(opcode, **how), replicas, partitions, xla
     )
 
 

@@ -20,7 +20,7 @@ def remove_dead(module: Module) -> None:
 
 
 def has_effect(x: Instruction) -> bool:
-    """Whether running an instruction does more than give its value, be it in what it calls."""
+    """Returns True if running an instruction does more than give its value, be it in what it calls."""
     return _has_effect(x) or any(has_effect(y) for c in x.called for y in c.instructions)
 
 

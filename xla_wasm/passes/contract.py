@@ -30,7 +30,7 @@ def _contract(computation: Computation) -> None:
 
 
 def _is_product(x: Instruction) -> bool:
-    """Whether a value is a product, or one seen through indices and signs."""
+    """Returns True if a value is a product, or one seen through indices and signs."""
     while record(x).view or x.opcode in ("negate", "copy", "abs"):
         x = x.operands[0]
     return x.opcode == "multiply"

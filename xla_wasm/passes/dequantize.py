@@ -103,7 +103,7 @@ class _Sinking:
         return x
 
     def view(self, w: Writer, x: Instruction) -> Instruction:
-        """What moves an array moves what it is made from instead."""
+        """Has what moves an array move what it is made from instead."""
         source, *starts = x.operands
         found = self.stored.get(source)
         if found is None:
@@ -235,7 +235,7 @@ class _Sinking:
         return None
 
     def loop(self, w: Writer, x: Instruction) -> Instruction:
-        """What a loop does not change is handed to it as it is stored."""
+        """Hands a loop what it does not change as it is stored."""
         initial = x.operands[0].elements
         found = {i: self.stored[initial[i]] for i in unchanged(x) if initial and initial[i] in self.stored}
         if not found or any(self.calls[c] > 1 for c in x.called):
@@ -277,7 +277,7 @@ def _rounded(w: Writer, x: Instruction, summed: Index, dtype: str, most: int) ->
 
 
 def _alike(w: Writer, scale: Instruction, x: Instruction, summed: Index) -> Instruction:
-    """What has no dimensions that are `summed`, in the shape of `x`."""
+    """Returns what has no dimensions that are `summed` in the shape of `x`."""
     return w.broadcast(scale, x.shape.dimensions, tuple(d for d in range(x.shape.rank) if d not in summed))
 
 

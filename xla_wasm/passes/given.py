@@ -22,9 +22,9 @@ class Given:
     host_calls: tuple[str, ...] = ()
     """Targets of custom calls that the host runs."""
     serves_callbacks: bool = True
-    """Whether the host may have the functions of callbacks; else a run ends where it reaches one."""
+    """True if the host may have the functions of callbacks; else a run ends where it reaches one."""
     drops_callbacks: bool = False
-    """Whether callbacks without results are left out."""
+    """True if callbacks without results are left out."""
     devices: Devices | None = None
     winograd: int = 0
     """Results on a side of the largest tiles that Winograd's algorithms may have."""
@@ -33,9 +33,9 @@ class Given:
     results: tuple[Shape, ...] | None = None
     """The leaves of the result as hosts see them, where that is not how the root has them."""
     threads: bool = False
-    """Whether kernels may be shared by several threads."""
+    """True if kernels may be shared by several threads."""
     relaxed: bool = False
-    """Whether the engine has relaxed instructions."""
+    """True if the engine has relaxed instructions."""
 
 
 def ask_for_calls(module: Module, given: Given) -> None:

@@ -27,9 +27,8 @@ from .shardwise import Map, dimension_maps, fit
 
 ADVICE = (
     "put the whole step inside one jax.shard_map, where psum, all_gather and their like say what devices exchange, or "
-    "compile the "
-    "program that XLA's partitioner makes of it: jax.jit(f).lower(...).compile().runtime_executable().hlo_modules()[0]"
-    ".as_serialized_hlo_module_proto()"
+    "compile the program that XLA's partitioner makes of it: "
+    "jax.jit(f).lower(...).compile().runtime_executable().hlo_modules()[0].as_serialized_hlo_module_proto()"
 )
 
 INTO = ("xla.sdy.GlobalToLocalShape", "SPMDFullToShardShape")
@@ -62,7 +61,7 @@ def target(x: Instruction) -> str:
 
 
 def crosses(x: Instruction) -> bool:
-    """Whether an instruction goes into or out of a manual computation."""
+    """Returns True if an instruction goes into or out of a manual computation."""
     return target(x) in (*INTO, *OUT_OF)
 
 
@@ -78,7 +77,7 @@ def annotation(x: Instruction) -> list[Sharding]:
 
 
 def crossing(x: Instruction, meshes: Mapping[str, Mesh]) -> list[Sharding]:
-    """How what goes into or comes out of a manual computation is cut: as Shardy says, or in the older form the
+    """Returns how what goes into or comes out of a manual computation is cut: as Shardy says, or in the older form the
     annotation beside it."""
     given, into = x.frontend_attributes, target(x) in INTO
     attribute = IN_SHARDINGS if into else OUT_SHARDINGS

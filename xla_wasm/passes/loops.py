@@ -77,7 +77,8 @@ def _settle(computation: Computation) -> None:
 
 
 def _settled(w: Writer, loop: Instruction, kept: int) -> Instruction:
-    """What a loop leaves behind that keeps so many elements of its state; itself where only running it tells."""
+    """Returns what a loop leaves behind that keeps so many elements of its state; itself where only running it
+    tells."""
     if has_effect(loop):
         return loop
     body = loop.called[0]

@@ -99,7 +99,7 @@ def _on_replicas(shards: Shards, replicas: int) -> Shards:
 
 
 def is_partitioned(module: Module, fields: Fields | None = None) -> bool:
-    """Whether XLA's partitioner has made the module."""
+    """Returns True if XLA's partitioner has made the module."""
     fields = decode(_MODULE, module.unknown) if fields is None else fields
     marks = "spmd_parameters_shardings" in fields or "spmd_output_sharding" in fields
     return marks or (module.num_partitions > 1 and re.search(_PARTITIONED, module.entry.name) is not None)
@@ -145,7 +145,7 @@ def _cut(shapes: list[Shape], shardings: list[Sharding], devices: int, replicas:
 
 
 def _devices(module: Module, meshes: Mapping[str, Mesh]) -> int:
-    """How many devices a module with manual computations is for."""
+    """Returns the number of devices that a module with manual computations is for."""
     counts: dict[int, Instruction] = {}
     for x in module.instructions():
         if crosses(x):
@@ -265,7 +265,7 @@ def _at(tree: Tree, index: Index) -> Tree:
 
 
 def _is_divided(x: Instruction) -> bool:
-    """Whether an instruction says that its array lies on several devices."""
+    """Returns True if an instruction says that its array lies on several devices."""
     return any(s.devices > 1 for s in annotation(x))
 
 

@@ -33,7 +33,7 @@ def simplify_computation(computation: Computation) -> None:
 
 
 def _key(x: Instruction) -> Any:
-    """What an instruction computes, or None if equal ones must stay apart."""
+    """Returns the key of what an instruction computes, or None if equal ones must stay apart."""
     if x.called or record(x).effect or x.opcode == "custom-call":
         return None
     shape: Any = x.shape

@@ -100,7 +100,7 @@ class _Sinking:
 
 
 def _back(each: tuple[T, ...], order: tuple[int, ...]) -> tuple[T, ...]:
-    """What stands for each dimension of a transpose, for those of its operand."""
+    """Returns what stands for each dimension of a transpose, for those of its operand."""
     return tuple([each[order.index(d)] for d in range(len(order))])
 
 

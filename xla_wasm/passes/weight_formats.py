@@ -131,8 +131,8 @@ def _in_blocks(w: Writer, x: Instruction, name: str, dim: int) -> Instruction:
 
 
 def _are_factors(x: Instruction, users: Mapping[Instruction, Sequence[Instruction]]) -> bool:
-    """Whether all that the `users` of an array do with its numbers, seen through moves, is to multiply others by them
-    in dots."""
+    """Returns True if all that the `users` of an array do with its numbers, seen through moves, is to multiply others
+    by them in dots."""
     return all(_are_factors(y, users) if record(y).view else y.opcode == "dot" for y in users.get(x, ()))
 
 

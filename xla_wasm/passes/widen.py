@@ -54,8 +54,8 @@ def _has_small(shape: Shape) -> bool:
 
 
 def _widened_by_xla(x: Instruction) -> bool:
-    """Whether XLA:CPU has the bf16 operands of a product as f32 before it comes to rounding the operations that make
-    them.
+    """Returns True if XLA:CPU has the bf16 operands of a product as f32 before it comes to rounding the operations that
+    make them.
 
     It does where its libraries do not take them as they are: at least where the left side is not contracted along its
     last dimension.
@@ -134,7 +134,7 @@ class _Body:
     # --- every result rounded -----------------------------------------------------------------------------------
 
     def rounded(self, x: Instruction, operands: list[_Value]) -> _Value:
-        """What stands for `x` such that its value is what it was in its type."""
+        """Returns what stands for `x` such that its value is what it was in its type."""
         w = Writer(x, self.instructions)
         touched = _has_small(x.shape) or any(_has_small(o.shape) for o in x.operands)
         narrow = record(x).narrow
@@ -153,7 +153,7 @@ class _Body:
         return _Value(w, w.keep(x) if given == x.operands else w.again(x, given))
 
     def computed(self, w: Writer, operands: list[_Value]) -> _Value:
-        """What computes in f32 and is rounded once; of running sums and the like each result, not each step."""
+        """Computes in f32 and rounds once; of running sums and the like each result, not each step."""
         x = w.x
         narrow = record(x).narrow
         stepwise = narrow is Narrow.ACCUMULATED and not (x.opcode == "reduce-window" and cumulative(x) is not None)
@@ -184,7 +184,8 @@ class _Body:
         return found
 
     def on_wide(self, rounding: bool, x: Instruction, operands: list[_Value]) -> _Value:
-        """What stands for `x` with f32 in the place of the small floats that it computes, rounded or as they are.
+        """Returns what stands for `x` with f32 in the place of the small floats that it computes, rounded or as they
+        are.
 
         What asks for a rounding gets it.
         """
@@ -204,7 +205,7 @@ class _Body:
 
 
 def _has_few_bits(x: Instruction) -> bool:
-    """Whether an instruction reduces the precision of one of the narrowest types."""
+    """Returns True if an instruction reduces the precision of one of the narrowest types."""
     return x.opcode == "reduce-precision" and x.shape.element_type not in ("f16", "bf16")
 
 

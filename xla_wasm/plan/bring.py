@@ -42,8 +42,8 @@ def _divide(plan: Plan, group: int, weight: Buffer) -> None:
 
 
 def _bytes_a_trip(step: Step, buffer: Buffer) -> int:
-    """How many bytes of a buffer each trip of a step reads behind those of the trip before, and no others; 0 if that is
-    not so."""
+    """Returns the number of bytes of a buffer that each trip of a step reads behind those of the trip before, and no
+    others; 0 if that is not so."""
     numbers = [number for number, view in enumerate(step.arguments) if view.buffer.root() is buffer]
     if step.func is None or any(step.arguments[number].offset for number in numbers):
         return 0
@@ -52,7 +52,7 @@ def _bytes_a_trip(step: Step, buffer: Buffer) -> int:
 
 
 def _follows(step: Step, earlier: Step) -> bool:
-    """Whether a step reads of what an earlier one has made no more, in as many trips, than these have made."""
+    """Returns True if a step reads of what an earlier one has made no more, in as many trips, than these have made."""
     made = {view.buffer.root() for view in earlier.arguments[: earlier.written]}
     for buffer in {view.buffer.root() for view in step.arguments} & made:
         read, written = _bytes_a_trip(step, buffer), _bytes_a_trip(earlier, buffer)

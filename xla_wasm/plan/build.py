@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from ..dataclass import dataclass, field
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
 from ..hlo.signature import leaf_of
@@ -18,43 +19,47 @@ from .plan_builder import PlanBuilder
 from .planner import ComputationPlanner
 
 
-def plan_module(
-    module: Module,
-    target: Target,
-    lay: Callable[[Plan], None],
-    weights: Sequence[int] = (),
-    state: Mapping[int, int] | None = None,
-    configured: bool = False,
-    poured: int | None = None,
-    one_by_one: bool = False,
-    initial: Mapping[int, Data] | None = None,
-) -> Plan:
-    """The whole plan of a canonical module. `lay` gives each buffer its address.
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What a plan has to know beside the module: what stays in it between runs, and how that comes. Numbers are those
+    of leaves of the parameters."""
 
-    `weights` are leaves of the parameters that are set once, `state` maps such leaves to the result leaves that replace
-    them. A program that is `configured` has a place for the numbers of its device, whether it reads them or not.
-    Constants of `poured` bytes and more come from a file, one after another; weights come `one_by_one`. Each of these
-    is packed before the next one comes. `initial` has what leaves of the parameters hold from the start.
-    """
-    plan = _build(module, target, weights, state or {}, configured)
-    for leaf, data in (initial or {}).items():
+    weights: Sequence[int] = ()
+    """Leaves that are set once."""
+    state: Mapping[int, int] = field(default_factory=dict)
+    """Leaves, and the result leaves that replace them."""
+    initial: Mapping[int, Data] = field(default_factory=dict)
+    """What leaves hold from the start."""
+    configured: bool = False
+    """True if there is a place for the numbers of the program's device, read or not."""
+    poured: int | None = None
+    """Constants of so many bytes and more come from a file, one after another; each is packed before the next comes."""
+    one_by_one: bool = False
+    """Weights come so, too."""
+
+
+def plan_module(module: Module, target: Target, lay: Callable[[Plan], None], setting: Setting | None = None) -> Plan:
+    """The whole plan of a canonical module. `lay` gives each buffer its address."""
+    setting = setting or Setting()
+    plan = _build(module, target, setting)
+    for leaf, data in setting.initial.items():
         plan.parameters[leaf].buffer.data = data
-    hoist(plan, poured)
+    hoist(plan, setting.poured)
     delay_updates(plan)
-    live_ranges(plan, one_by_one)
+    live_ranges(plan, setting.one_by_one)
     share(plan)
     share_carries(plan)
-    live_ranges(plan, one_by_one)
-    if one_by_one:
+    live_ranges(plan, setting.one_by_one)
+    if setting.one_by_one:
         bring_in_parts(plan)
     lay(plan)
     return plan
 
 
-def _build(module: Module, target: Target, weights: Sequence[int], state: Mapping[int, int], configured: bool) -> Plan:
+def _build(module: Module, target: Target, setting: Setting) -> Plan:
     """All steps in the order of the program, over buffers that share nothing."""
-    builder = PlanBuilder(KernelCache(target))
-    if configured:
+    builder, weights, state = PlanBuilder(KernelCache(target)), setting.weights, setting.state
+    if setting.configured:
         builder.device_number(0)
     entry = module.entry
     parameters: list[View] = []

@@ -98,7 +98,7 @@ def lower_winograd(
     store = _finish(b, x, root, expression, 4)
     image, weights = (_load(b, 1 + i, v) for i, v in enumerate(views))
     if w.in_stages:
-        WinogradKernel(b, w, shape, (0, 3, count), 0, image, weights, store).finishes(ranged=True)
+        WinogradKernel(b, w, shape, (0, 3, count), 0, image, weights, store).finishes(chunked=True)
     else:
         WinogradKernel(b, w, shape, (count, count + 1, count + 2), 3, image, weights, store).write()
     return _keep(cache, key, b, own)
@@ -111,7 +111,7 @@ def lower_winograd_transform(cache: KernelCache, w: Winograd, image: View) -> Lo
     if found is not None:
         return found
     b = Builder(cache.name("winograd_transform"), 3, w.gemm().lanes, cache.target, frozenset((0, 2)))
-    WinogradKernel(b, w, _tile(cache, w), (0, 0, 2), image=_load(b, 1, image)).transforms(ranged=True)
+    WinogradKernel(b, w, _tile(cache, w), (0, 0, 2), image=_load(b, 1, image)).transforms(chunked=True)
     return _keep(cache, key, b, w.scratch[2:])
 
 
@@ -122,12 +122,12 @@ def lower_winograd_products(cache: KernelCache, w: Winograd) -> Lowered:
     if found is not None:
         return found
     b = Builder(cache.name("winograd_products"), 3, w.gemm().lanes, cache.target, frozenset((0,)))
-    WinogradKernel(b, w, _tile(cache, w), (1, 0, 0), packed=2).multiplies(ranged=True)
+    WinogradKernel(b, w, _tile(cache, w), (1, 0, 0), packed=2).multiplies(chunked=True)
     return _keep(cache, key, b)
 
 
 def _load(b: Builder, number: int, view: View) -> Callable[[Index], Val]:
-    """What loads an element of an argument, seen as `view`."""
+    """Returns a function that loads an element of an argument, seen as `view`."""
     source = Source(number, view.dtype, view.dims, view.strides)
     return lambda index: b.load(number, source.position(index), source.dtype)
 
@@ -135,8 +135,8 @@ def _load(b: Builder, number: int, view: View) -> Callable[[Index], Val]:
 def _finish(
     b: Builder, x: Instruction, root: Instruction, expression: Expression, first: int
 ) -> Callable[[Index, Val], None]:
-    """What stores an element of `x`, finished as `root`; the sources of what finishes it are the arguments from number
-    `first` on."""
+    """Returns a function that stores an element of `x`, finished as `root`; the sources of what finishes it are the
+    arguments from number `first` on."""
     sources = {y: Source(first + i, v.dtype, v.dims, v.strides) for i, (y, v) in enumerate(expression.sources.items())}
     e = Elemental(b, sources, ELEMENTAL)
     target = Source(0, root.shape.element_type, root.shape.dimensions, row_major_strides(root.shape.dimensions))

@@ -54,8 +54,8 @@ LANES = 4
 
 
 def again(x: Instruction, most: float) -> float:
-    """What is left of `most` operations after computing an element of `x` again, down to views and to what lies in
-    memory, which cost nothing; below 0 where that takes more, or is no plain expression of elements."""
+    """Returns what is left of `most` operations after computing an element of `x` again, down to views and to what lies
+    in memory, which cost nothing; below 0 where that takes more, or is no plain expression of elements."""
     about = record(x)
     if about.view or not about.cost or has_kernel(x) and not about.accumulates:
         return most
@@ -81,8 +81,8 @@ def dear_among(members: list[Instruction], inner: list[Instruction]) -> list[Ins
 
 
 def recompute(x: Instruction, times: float, kernels: int) -> bool:
-    """Whether computing each element of `x` so often costs less than computing it once, storing it, and loading it so
-    often.
+    """Returns True if computing each element of `x` so often costs less than computing it once, storing it, and loading
+    it so often.
 
     What several kernels need may join one of them; what one kernel needs at several places is a step more.
     """

@@ -63,6 +63,6 @@ def _written(step: Step) -> list[Buffer]:
 
 
 def _may_overwrite(step: Step, old: Buffer) -> bool:
-    """Whether the first thing that a step writes may lie where it reads this."""
+    """Returns True if the first thing that a step writes may lie where it reads this."""
     allowed = (1,) if step.func is None else step.in_place
     return step.kind == "kernel" and any(step.arguments[k].buffer is old for k in allowed)

@@ -1,4 +1,4 @@
-"""Whether a kernel can compute what it is to hold: its values followed through their index maps, before any code is
+"""Checks that a kernel can compute what it is to hold: its values followed through their index maps, before any code is
 written.
 
 A value in a kernel is an instruction at an index. Loops stand for the dimensions of the kernel and of the boxes that
@@ -21,7 +21,7 @@ from ..ops.reading import reads, record
 from .cost import ROW
 
 Available = Callable[[Instruction], bool]
-"""Whether an instruction lies in a buffer that the kernel can read."""
+"""True if an instruction lies in a buffer that the kernel can read."""
 
 
 def axes(dims: tuple[int, ...]) -> Index:
@@ -32,8 +32,8 @@ def axes(dims: tuple[int, ...]) -> Index:
 
 
 def row_place(x: Instruction, row: Index, row_dims: tuple[int, ...]) -> Index | None:
-    """Where the element of a row lies in an array (of several, in each) of one value per row; None if that is unknown,
-    or `x` has not one for each."""
+    """Returns the place where the element of a row lies in an array (of several, in each) of one value per row; None if
+    that is unknown, or `x` has not one for each."""
     shape = next(leaf for _, leaf in x.shape.leaves())
     return delinearize(linearize(row, row_dims), shape.dimensions) if shape.size == prod(row_dims) else None
 
@@ -90,7 +90,7 @@ class Walk:
                 self.misfit = o
 
     def allowed(self, x: Instruction, index: Index, inside: Instruction | None) -> bool:
-        """Whether `x` may be computed here, as far as its operands let it."""
+        """Returns True if `x` may be computed here, as far as its operands let it."""
         return True
 
     def read(self, read: Read, o: Instruction, index: Index) -> Index | None:
@@ -182,7 +182,7 @@ class RowWalk(Walk):
 
 
 def _covers(index: Index, dims: tuple[int, ...]) -> bool:
-    """Whether an index, which stays inside these dimensions, runs over all of them, with a loop for each."""
+    """Returns True if an index, which stays inside these dimensions, runs over all of them, with a loop for each."""
     return all(size == 1 or any(c == 1 and loop.trips == size for loop, c in i.loops) for i, size in zip(index, dims))
 
 

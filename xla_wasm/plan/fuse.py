@@ -25,7 +25,7 @@ class Readers:
 
     root: bool
     once: bool
-    """Whether it is read at one place, each element once and in order."""
+    """True if it is read at one place, each element once and in order."""
     own: list[Read]
     """How it reads its operands."""
     edges: list[tuple[Instruction, int, Read]]
@@ -74,13 +74,13 @@ def _is_finished(x: Instruction, readers: Readers) -> bool:
 
 
 def is_reduction(x: Instruction) -> bool:
-    """Whether each element is computed from those along some dimensions of an operand."""
+    """Returns True if each element is computed from those along some dimensions of an operand."""
     about = record(x)
     return about.accumulates and not about.product and about.reads(x)[0].kind is Kind.REDUCED
 
 
 def reduces_rows(x: Instruction) -> bool:
-    """Whether a reduction walks the last dimensions, so that its loops stand inside those over its result."""
+    """Returns True if a reduction walks the last dimensions, so that its loops stand inside those over its result."""
     rank, gone = x.operands[0].shape.rank, x.attrs["dimensions"]
     return sorted(gone) == list(range(rank - len(gone), rank))
 
@@ -121,7 +121,8 @@ RULES: tuple[Rule, ...] = (
 
 
 def _computes_once(x: Instruction, reader: Instruction, number: int, read: Read) -> bool:
-    """Whether a reader that computes `x` itself computes about as many elements as `x` has, or hardly anything."""
+    """Returns True if a reader that computes `x` itself computes about as many elements as `x` has, or hardly
+    anything."""
     if read.kind is Kind.PLACED or x.shape.size == 1:
         return True
     if read.kind is Kind.MAP:
@@ -135,7 +136,7 @@ def _computes_once(x: Instruction, reader: Instruction, number: int, read: Read)
 
 
 def _renames_memory(x: Instruction) -> bool:
-    """Whether `x` only renames indices of what lies in a buffer, so that reading through it costs nothing."""
+    """Returns True if `x` only renames indices of what lies in a buffer, so that reading through it costs nothing."""
     while record(x).view:
         (x,) = x.operands
     return not record(x).cost and not record(x).elementwise
@@ -147,7 +148,7 @@ maps give from the kernel's, and which share of all its elements."""
 
 
 def _seen_through(reader: Instruction, read: Read, places: Places) -> Places:
-    """Where an operand is computed if its reader is computed there."""
+    """Returns where an operand is computed if its reader is computed there."""
     if read.map.keeps_order:
         return places
     m = read.map
@@ -209,12 +210,12 @@ def buffered(computation: Computation) -> set[Instruction]:
 
 
 def follows(user: Instruction, x: Instruction) -> bool:
-    """Whether a reader takes each element of `x` once, in the same order."""
+    """Returns True if a reader takes each element of `x` once, in the same order."""
     about = record(user)
     in_order = about.elementwise or about.view and about.reads(user)[0].map.keeps_order
     return in_order and user.shape.is_array and user.shape.size == x.shape.size
 
 
 def _is_strided(x: Instruction) -> bool:
-    """Whether `x` renames indices in a way that strides, which are not negative, can follow."""
+    """Returns True if `x` renames indices in a way that strides, which are not negative, can follow."""
     return record(x).view and all(c is None or all(t[0] > 0 for t in c.terms) for c in reads(x)[0].map.coordinates)

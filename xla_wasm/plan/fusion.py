@@ -45,7 +45,7 @@ class Fusion:
             self.outside = self._read_outside()
 
     def available(self, x: Instruction) -> bool:
-        """Whether an array lies in memory."""
+        """Returns True if an array lies in memory."""
         return x in self.buffered and not x.shape.is_tuple
 
     # --- each kernel by itself --------------------------------------------------------------------------------------
@@ -75,20 +75,20 @@ class Fusion:
             self.pending.append(x)
 
     def _misfit(self, x: Instruction, inner: list[Instruction]) -> Instruction | None:
-        """What the kernel of `x` holds `inner` of, and cannot compute."""
+        """Returns the instruction of `inner` that the kernel of `x` cannot compute; None if there is none."""
         alone = next((y for y in inner if y is not x and _is_alone(y) and not self.available(y)), None)
         if alone is not None or not _splits(inner) or is_flat([x], inner):
             return alone
         return Walk(self._inside(x)).root(x)
 
     def _inside(self, x: Instruction) -> Available:
-        """What the kernel of `x` by itself reads from buffers."""
+        """Returns what the kernel of `x` by itself reads from buffers."""
         return lambda y: y is not x and self.available(y)
 
     # --- products ---------------------------------------------------------------------------------------------------
 
     def _find_product(self, x: Instruction, inner: list[Instruction]) -> bool:
-        """Whether `x` is a product, or finishes one, as a kernel of its own with a packed right side."""
+        """Returns True if `x` is a product, or finishes one, as a kernel of its own with a packed right side."""
         found = [y for y in inner if record(y).product]
         if len(found) != 1 or not x.shape.size:
             return False
@@ -100,8 +100,8 @@ class Fusion:
         return True
 
     def _is_gemm(self, x: Instruction, y: Instruction) -> bool:
-        """Whether `x`, finishing the product `y`, fits into the kernels of products; its sides get buffers as they
-        need."""
+        """Returns True if `x`, finishing the product `y`, fits into the kernels of products; its sides get buffers as
+        they need."""
         product = self.product(x, y)
         if product is None:
             self.give_buffer(left_side(y, self.available))
@@ -130,8 +130,8 @@ class Fusion:
         return x is y or self._finishes(x, y, product.index(y, outer, m, n), lanes)
 
     def _is_convolution(self, x: Instruction, y: Instruction) -> bool:
-        """Whether `x`, finishing the convolution `y`, fits into a kernel that is no product of its image. Both sides
-        get buffers."""
+        """Returns True if `x`, finishing the convolution `y`, fits into a kernel that is no product of its image. Both
+        sides get buffers."""
         for o in y.operands:
             self.give_buffer(o)
         if x is not y and len(computed([x], self._inside(x), y, y.operands)) > LONG_EPILOGUE:
@@ -141,8 +141,8 @@ class Fusion:
         return x is y or self._finishes(x, y, at, lanes_of([y]))
 
     def _finishes(self, x: Instruction, y: Instruction, at: Index, lanes: int) -> bool:
-        """Whether the kernel of the product `y` can compute `x` on its accumulators, which stand for the element at an
-        index."""
+        """Returns True if the kernel of the product `y` can compute `x` on its accumulators, which stand for the
+        element at an index."""
         while True:
             inner = computed([x], self._inside(x), y, y.operands)
             if lanes_of(inner) != lanes:
@@ -169,8 +169,8 @@ class Fusion:
     # --- groups -----------------------------------------------------------------------------------------------------
 
     def _fits(self, group: Group, left: Sequence[Instruction] = ()) -> bool:
-        """Whether one kernel can compute a group, of which those members are results that are read outside or by what
-        is `left` of the group that it was a part of. Notes what its rows keep."""
+        """Returns True if one kernel can compute a group, of which those members are results that are read outside or
+        by what is `left` of the group that it was a part of. Notes what its rows keep."""
         inside = set(group.members)
         roots = [x for x in group.members if x in self.outside or any(x in group.reads[y] for y in left)]
 
@@ -207,12 +207,12 @@ class Fusion:
 
 
 def _splits(inner: list[Instruction]) -> bool:
-    """Whether a kernel reads something that it computes itself through a map that splits dimensions: all else has an
-    index."""
+    """Returns True if a kernel reads something that it computes itself through a map that splits dimensions: all else
+    has an index."""
     held = set(inner)
     return any(record(y).view and y.operands[0] in held and reads(y)[0].map.is_split for y in inner)
 
 
 def _is_alone(x: Instruction) -> bool:
-    """Whether an instruction is never part of a larger kernel."""
+    """Returns True if an instruction is never part of a larger kernel."""
     return record(x).product or not is_expression(x)

@@ -143,13 +143,13 @@ def _space(x: Instruction) -> tuple[tuple[int, ...] | None, int | None]:
 
 
 def _is_gathered(x: Instruction) -> bool:
-    """Whether an array says where elements lie: others of its kernel would be loaded one by one, too."""
+    """Returns True if an array says where elements lie: others of its kernel would be loaded one by one, too."""
     return any(read.kind is Kind.COMPUTED for read in reads(x)) and any(o.shape.rank for o in x.operands[1:])
 
 
 def split(g: Group, fits: Callable[[Group, list[Instruction]], bool]) -> list[Group]:
-    """What takes the place of a group that does not fit into a kernel: as many of its first members as do, then the
-    same of the rest."""
+    """Returns the groups that take the place of one that does not fit into a kernel: as many of its first members as
+    do, then the same of the rest."""
     first = g.alone(g.members[0])
     first.full, first.rows = _space(g.members[0])
     for n, x in enumerate(g.members[1:], 1):
@@ -170,7 +170,7 @@ def _part(g: Group, members: list[Instruction], space: tuple[tuple[int, ...] | N
 
 
 def _fits(g: Group, x: Group, groups: dict[Instruction, Group]) -> bool:
-    """Whether the group `x` may become part of `g`."""
+    """Returns True if the group `x` may become part of `g`."""
     if g.full is None:
         return False
     if len(g.members) + len(x.members) > MAX_MEMBERS or g.weight + x.weight > MAX_GROUP:

@@ -19,7 +19,7 @@ def hoist(plan: Plan, poured: int | None = None) -> None:
 
 
 def _writers(steps: list[Step]) -> dict[Buffer, int]:
-    """How many steps write each buffer."""
+    """Returns the number of steps that write each buffer."""
     count: dict[Buffer, int] = {}
     for step in steps:
         for view in step.arguments[: step.written]:
@@ -123,7 +123,7 @@ def _unpack(plan: Plan) -> None:
 
 
 def _packs(step: Step, product: Step) -> bool:
-    """Whether a step packs the right side of the product behind it."""
+    """Returns True if a step packs the right side of the product behind it."""
     return step.kind == "kernel" and step.written == 1 and step.arguments[0].buffer is product.arguments[2].buffer
 
 
@@ -175,7 +175,7 @@ def _grouped(plan: Plan, large: list[Buffer], poured: int) -> tuple[dict[int, in
 
 
 def _conditional(plan: Plan, i: int, first_jump: int) -> bool:
-    """Whether a step may be jumped over."""
+    """Returns True if a step may be jumped over."""
     if i < first_jump:
         return False
     return any(

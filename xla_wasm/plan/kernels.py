@@ -148,13 +148,13 @@ def _compute(
 
 
 def lanes_of(inner: list[Instruction]) -> int:
-    """How many elements a vector of a kernel has: half as many where any of its values has 64 bits."""
+    """Returns the number of elements in a vector of a kernel: half as many where any of its values has 64 bits."""
     return 2 if any(map(_is_wide, {x: None for y in inner for x in (y, *y.operands)})) else 4
 
 
 def is_flat(roots: list[Instruction], inner: list[Instruction]) -> bool:
-    """Whether every array has the elements of the results in the same order, or one element: one loop over all of
-    them."""
+    """Returns True if every array has the elements of the results in the same order, or one element: one loop over all
+    of them."""
     size = roots[0].shape.size
     for x in inner:
         about = record(x)
@@ -299,7 +299,7 @@ def _lower_nest(
         # Rows of tiles are written before others are read, some of them element by element.
         return ()
     if beside is None:
-        nest(kernel.b, first.dims, element, padded=padded, ranged=True)
+        nest(kernel.b, first.dims, element, padded=padded, chunked=True)
         return tuple(s.number for s in sources.values() if s.number not in elsewhere)
     x, count = beside
     width = columns_in_memory(x, len(expression.inner) - len(sums))
@@ -359,7 +359,7 @@ def _lower_rows(kernel: Kernel, expression: Expression, full: tuple[int, ...], r
         if per_element:
             nest(b, full[rows:], lambda i: _store_roots(kernel, per_element, i), done=index)
 
-    scalar_nest(b, row_dims, row, ranged=True)
+    scalar_nest(b, row_dims, row, chunked=True)
 
 
 def _store_roots(kernel: Kernel, roots: list[Instruction], index: Index) -> None:

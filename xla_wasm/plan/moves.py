@@ -41,8 +41,8 @@ class Move:
 
 
 def find_move(x: Instruction, available: Available) -> Move | None:
-    """What can be moved to make most of `x`, which places its operands, from an array of the same size; None: too
-    little."""
+    """Returns what can be moved to make most of `x`, which places its operands, from an array of the same size; None:
+    too little."""
     if x.opcode not in _PLACING or x.shape.bytes < _LEAST:
         return None
     found: dict[tuple[View, int], Move] = {}
@@ -73,7 +73,7 @@ def find_move(x: Instruction, available: Available) -> Move | None:
 
 
 def is_small_part(o: Instruction, x: Instruction) -> bool:
-    """Whether an operand that is computed from what moves is worth being put aside."""
+    """Returns True if an operand that is computed from what moves is worth being put aside."""
     return o.shape.size * _MOST_AGAIN <= x.shape.size
 
 
@@ -89,8 +89,8 @@ def _origin(x: Instruction, available: Available) -> tuple[View | None, IndexMap
 
 
 def _region(placed: IndexMap, origin: IndexMap) -> tuple[int, int, int, int] | None:
-    """How many elements are placed inside of the result, the position of the first, the one behind the last, and how
-    much further each lies than in its source; None where that differs."""
+    """Returns how many elements are placed inside of the result, the position of the first, the one behind the last,
+    and how much further each lies than in its source; None where that differs."""
     to, at = placed.position, origin.position
     if to is None or at is None or to.terms != at.terms or any(c < 0 for c, *_ in to.terms):
         return None

@@ -87,7 +87,7 @@ def work(inner: list[Instruction]) -> int:
 
 
 def _is_read_in_order(x: Instruction) -> bool:
-    """Whether an operation takes its operands' elements in the order of its own."""
+    """Returns True if an operation takes its operands' elements in the order of its own."""
     about = record(x)
     return about.elementwise or all(read.kind is Kind.MAP and read.map.keeps_order for read in about.reads(x))
 
@@ -105,11 +105,11 @@ def nest_in_blocks(
     step = count * b.lanes
 
     def line(index: Index) -> None:
-        with b.loop(last // step, step, vector=True, ranged=True) as i:
+        with b.loop(last // step, step, vector=True, chunked=True) as i:
             block([(*index, i + u * b.lanes) for u in range(count)])
         _rest(b, index, last, last % step, element)
 
-    scalar_nest(b, tuple(outer), line, ranged=True)
+    scalar_nest(b, tuple(outer), line, chunked=True)
 
 
 def nest_in_chunks(
@@ -125,13 +125,13 @@ def nest_in_chunks(
 
     def line(index: Index) -> None:
         count, rest = divmod(last - last % b.lanes, width)
-        with b.loop(count, width, ranged=True) as start:
+        with b.loop(count, width, chunked=True) as start:
             chunk(index, start, width)
         if rest:
             chunk(index, Affine(count * width), rest)
         _rest(b, index, last, last % b.lanes, element)
 
-    scalar_nest(b, tuple(outer), line, ranged=True)
+    scalar_nest(b, tuple(outer), line, chunked=True)
 
 
 def _rest(b: Builder, index: Index, last: int, rest: int, element: Callable[[Index], None]) -> None:

@@ -35,7 +35,7 @@ class Own:
 
 
 def share(steps: Sequence[Step]) -> tuple[list[Part | None], Own]:
-    """How each step is shared, None if thread 0 does it alone, and what each other thread needs for it."""
+    """Returns how each step is shared, None if thread 0 does it alone, and what each other thread needs for it."""
     known: dict[tuple[object, ...], bool] = {}
     shared = [_part(step, known) for step in steps]
     pointers = max((len(s.arguments) for s, part in zip(steps, shared) if part and part.scratch), default=0)
@@ -57,7 +57,7 @@ def share(steps: Sequence[Step]) -> tuple[list[Part | None], Own]:
 
 
 def _part(step: Step, known: dict[tuple[object, ...], bool]) -> Part | None:
-    """How a step is shared; places of its scratch memory come later."""
+    """Returns how a step is shared; places of its scratch memory come later."""
     func = step.func
     trips = chunk(func) if func is not None else 0
     if func is None or step.trips or not trips or -(-func.trips // trips) > MOST_CHUNKS:
@@ -81,8 +81,8 @@ def _part(step: Step, known: dict[tuple[object, ...], bool]) -> Part | None:
 
 
 def chunk_blocks(step: Step, part: Part) -> list[int]:
-    """What follows a step's arguments: how many bytes of them are the same for all threads, and the places of the
-    others, up to a 0."""
+    """Returns the words that follow a step's arguments: how many bytes of them are the same for all threads, and the
+    places of the others, up to a 0."""
     return [4 * (len(step.arguments) - step.scratch), *part.scratch, 0] if part.scratch else []
 
 

@@ -74,7 +74,7 @@ class View:
 
     @property
     def dense(self) -> bool:
-        """Whether the elements lie in row-major order without gaps."""
+        """True if the elements lie in row-major order without gaps."""
         return is_dense(self.dims, self.strides)
 
     @property
@@ -150,7 +150,7 @@ class Step:
         return f"{what}{''.join(f' -> {t.step}' for t in self.targets)}  # {self.name}"
 
     def details(self, addresses: bool) -> list[str]:
-        """What the kernel holds, constants aside, and the arguments, a line each."""
+        """Returns what the kernel holds, constants aside, and the arguments, a line each."""
         held = [x.name for x in self.holds if x.literal is None]
         lines = [f"holds {', '.join(held)}"] if held else []
         for i, view in enumerate(self.arguments):

@@ -200,7 +200,7 @@ class ComputationPlanner:
         return True
 
     def reads_buffer(self, x: Instruction, view: View) -> bool:
-        """Whether a kernel that computes `x`, or reads it, reads the buffer of an array."""
+        """Returns True if a kernel that computes `x`, or reads it, reads the buffer of an array."""
         found = self.available(x)
         sources = [found] if found is not None else Expression(self.builder.cache, [x], self.available).sources.values()
         return any(source.buffer is view.buffer for source in sources)

@@ -41,7 +41,7 @@ def _written(steps: Iterable[Step]) -> list[Buffer]:
 
 
 def _needed(plan: Plan) -> set[Buffer]:
-    """What the run and the other groups of `init` read or write, and the results."""
+    """Returns the buffers that the run and the other groups of `init` read or write, and the results."""
     groups = (plan.steps, *plan.inits.values())
     return {v.buffer.root() for group in groups for step in group for v in step.arguments} | {
         v.buffer.root() for v in plan.results

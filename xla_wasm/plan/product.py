@@ -12,8 +12,9 @@ from ..hlo.ir import Instruction
 from ..hlo.op import Kind
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
-from ..kernels.gemm import Sides, gemm_kernel
+from ..kernels.gemm import gemm_kernel
 from ..kernels.packing import pack_kernel, word, word_of_quads
+from ..kernels.sides import Sides
 from ..kernels.tiles import PAIR, WORD, Gemm, Tile, Types, packed_size, reads_in_place, scales_of, scratch_size, tile
 from ..loop.affine import ZERO, Affine, Index, linearize, row_major_strides
 from ..loop.builder import Builder
@@ -74,7 +75,8 @@ class Product:
 
 
 def finished_at(x: Instruction, root: Instruction, inner: list[Instruction], index: Index) -> Index | None:
-    """Where an element of the product `x` ends in `root`, which finishes it; None if that would take a division."""
+    """Returns the index in `root` at which an element of the product `x` ends, which finishes it; None if that would
+    take a division."""
     held = set(inner)
     current = x
     while current is not root:
@@ -113,9 +115,9 @@ def strided(x: Instruction, available: Callable[[Instruction], View | None]) -> 
 
 
 def merges(y: Instruction, root: Instruction, available: Callable[[Instruction], object]) -> bool:
-    """Whether what finishes `y` as `root` may count its rows, pixels of images, through: it needs no more of an index
-    than the position of an element in arrays of the shape of `y`, and the last dimension for what is broadcast along
-    all others."""
+    """Returns True if what finishes `y` as `root` may count its rows, pixels of images, through: it needs no more of an
+    index than the position of an element in arrays of the shape of `y`, and the last dimension for what is broadcast
+    along all others."""
     dims = y.shape.dimensions
     pending, seen = [root], {y}
     while pending:
@@ -138,7 +140,7 @@ def merges(y: Instruction, root: Instruction, available: Callable[[Instruction],
 
 
 def left_side(y: Instruction, available: Callable[[Instruction], object]) -> Instruction:
-    """What a product reads as its left side: its first operand, or what that is converted from."""
+    """Returns what a product reads as its left side: its first operand, or what that is converted from."""
     lhs = y.operands[0]
     return lhs.operands[0] if reads_converted(y) and not available(lhs) else lhs
 
@@ -284,14 +286,14 @@ def right_side(x: Instruction, product: Product) -> Instruction:
 
 
 def right_sides(x: Instruction, product: Product) -> list[Instruction]:
-    """What is packed: the right side, and as [groups..., blocks of k, n] its scales, if it has any."""
+    """Returns what is packed: the right side, and as [groups..., blocks of k, n] its scales, if it has any."""
     scales = x.operands[3:]
     return [right_side(x, product), *(Instruction(x.name, "reshape", s.shape, [s]) for s in scales)]
 
 
 def left_scales(x: Instruction) -> list[Instruction]:
-    """What of a product's operands has the scales of its left side's blocks, and lies in memory: nothing, or one
-    array."""
+    """Returns what of a product's operands has the scales of its left side's blocks, and lies in memory: nothing, or
+    one array."""
     return [scale for scale in x.operands[2:3] if scale.shape.rank]
 
 
@@ -312,8 +314,8 @@ def _tiled(cache: KernelCache, product: Product, right: View | None = None) -> t
 
 
 def lies_in_place(cache: KernelCache, product: Product, right: View | None) -> bool:
-    """Whether a product had better read its right side, seen as [groups..., k, n], where it lies than pack it in every
-    run."""
+    """Returns True if a product had better read its right side, seen as [groups..., k, n], where it lies than pack it
+    in every run."""
     if right is None or right.dtype != product.gemm.types.right_element:
         return False
     if right.strides[-2] != 1 if right.dims[-1] == 1 else right.strides[-1] != 1 or right.strides[-2] < right.dims[-1]:
@@ -370,7 +372,7 @@ def lower_pack(
         if count == 1:
             level((*index, ZERO), base)
         else:
-            with b.loop(count, ranged=True) as i:
+            with b.loop(count, chunked=True) as i:
                 level((*index, i), base + i * step)
 
     level((), ZERO)
@@ -419,13 +421,13 @@ def lower_product(
         e.memo.clear()
         store_element(b, 0, target.position(place), e.value(root, place), target.dtype)
 
-    def park(outer: tuple[Affine, ...], m: Affine, n: Affine) -> tuple[int, Affine]:
+    def spill(outer: tuple[Affine, ...], m: Affine, n: Affine) -> tuple[int, Affine]:
         return 0, target.position(placed(outer, m, n)[1])
 
     # A long epilogue is written once, over products that wait where its results will go.
     long = len(expression.inner) > LONG_EPILOGUE and root.shape.element_type == g.types.result
     scales, lhs_scales = 3 if g.types.in_blocks else None, 4 if g.types.both_in_blocks else None
-    gemm_kernel(b, g, shape, Sides((1, 0), 2, store, park if long else None, scratch, scales, lhs_scales))
+    gemm_kernel(b, g, shape, Sides((1, 0), 2, store, spill if long else None, scratch, scales, lhs_scales))
     return _keep(cache, key, b, (size * TYPES[g.types.accumulator].bytes,) if size else ())
 
 

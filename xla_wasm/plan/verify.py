@@ -59,7 +59,7 @@ def _own(plan: Plan, steps: list[Step]) -> set[Buffer]:
 
 
 def _place(view: View, argument: Argument) -> tuple[int, int]:
-    """Where an argument begins and ends in memory: of one that comes in parts the place of each part."""
+    """Returns the begin and the end of an argument in memory: of one that comes in parts the place of each part."""
     root = view.buffer.root()
     return (root.address, root.address + root.part) if root.part else (view.address, view.address + argument.bytes)
 

@@ -131,7 +131,7 @@ def _page_response(content: bytes, headers: dict[str, str]) -> Response:
 
 
 def _refused(request: Request, error: Exception) -> Response:
-    """What the router raises: 404 and 405."""
+    """Returns the answer to what the router raises: 404 and 405."""
     assert isinstance(error, HTTPException)
     headers = dict(error.headers or {})
     if error.status_code == 405:

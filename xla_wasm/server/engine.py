@@ -46,9 +46,9 @@ class Engine:
         self._at_work = 0
         self._mean_seconds = 0.0
         self.stopping = False
-        """Whether the server was told to end."""
+        """True if the server was told to end."""
         self.abandoned = False
-        """Whether it has given up what was not done by then."""
+        """True if it has given up what was not done by then."""
 
     @property
     def at_work(self) -> int:
@@ -79,8 +79,8 @@ class Engine:
             self._metrics.in_progress(self._taken)
 
     async def answer(self, read: Callable[[], list[Array]], write: Callable[[Sequence[Array]], bytes]) -> bytes:
-        """What `write` makes of the results for the arrays that `read` gives. Both run in threads, and may raise a
-        Problem."""
+        """Returns what `write` makes of the results for the arrays that `read` gives. Both run in threads, and may
+        raise a Problem."""
         with self._place():
             try:
                 if self._batcher is None:

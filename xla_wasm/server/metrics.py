@@ -61,7 +61,7 @@ class Metrics:
         self.run_seconds.observe(seconds)
 
     def in_progress(self, count: int) -> None:
-        """How many requests have been taken and not yet answered."""
+        """Reports the number of requests that have been taken and not yet answered."""
         self._waiting.set(count)
 
     def text(self) -> bytes:

@@ -129,7 +129,7 @@ class _Server(uvicorn.Server):
         yield
 
     def _protocol(self) -> asyncio.Protocol:
-        """What speaks on a new connection, as uvicorn makes it for those that it accepts."""
+        """Returns the protocol that speaks on a new connection, as uvicorn makes it for those that it accepts."""
         return self.config.http_protocol_class(  # type: ignore[call-arg]
             config=self.config, server_state=self.server_state, app_state=self.lifespan.state
         )

@@ -24,4 +24,4 @@ class Settings:
     grace: float = 30.0
     """How long a server that was told to end waits for what it has begun."""
     reuse: bool = False
-    """Whether instances serve one request after another, where the program keeps nothing from run to run."""
+    """True if instances serve one request after another, where the program keeps nothing from run to run."""

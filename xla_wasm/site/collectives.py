@@ -59,7 +59,7 @@ class Collective:
 
     @property
     def options(self) -> Options:
-        """How it is compiled."""
+        """The options that it is compiled with."""
         return Options(num_replicas=self.devices, weights=("x",), state=(("y", 0),))
 
     def module(self) -> Module:

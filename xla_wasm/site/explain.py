@@ -56,8 +56,8 @@ class Workbench:
         return explain(self.module, self.text, options or Options())
 
     def compare(self, inputs: Iterable[bytes], outputs: Iterable[bytes]) -> list[dict[str, Any]]:
-        """How far results lie from the reference evaluator's, given as bytes in row-major order. Needs NumPy and
-        ml_dtypes."""
+        """Returns how far results lie from the reference evaluator's, given as bytes in row-major order. Needs NumPy
+        and ml_dtypes."""
         try:
             import numpy as np
 
@@ -232,7 +232,7 @@ def _nodes(module: Module, origin: Any) -> list[dict[str, Any]]:
 
 
 def _source_lines(text: str, module: Module) -> list[Range]:
-    """Where the text defines each instruction; one that spans several lines counts for its first."""
+    """Returns the lines where the text defines each instruction; one that spans several lines counts for its first."""
     place = {
         (c.name, x.name): i for i, (c, x) in enumerate((c, x) for c in module.computations for x in c.instructions)
     }

@@ -37,7 +37,7 @@ class Model:
     name: str
     options: Options = Options()
     trains: bool = False
-    """Whether each parameter with the name of a result is state, which the result replaces."""
+    """True if each parameter with the name of a result is state, which the result replaces."""
 
     @property
     def source(self) -> Path:
@@ -46,7 +46,7 @@ class Model:
         return installed if installed.is_file() else _CHECKOUT / "examples" / self.folder / f"{self.name}.hlo.pb"
 
     def path(self, target: str) -> str:
-        """Where the site has it."""
+        """Returns the path that the site has it at."""
         relaxed = ".relaxed" if target == RELAXED_SIMD else ""
         return f"/demo/{self.folder}/{self.name}{relaxed}.wasm"
 
@@ -126,8 +126,8 @@ def _links() -> bytes:
 
 @functools.cache
 def _compiled_example(source: Path) -> bytes:
-    """What the playground shows of an example before its own compiler is there: JSON with what `explain` tells, and the
-    module."""
+    """Returns what the playground shows of an example before its own compiler is there: JSON with what `explain` tells,
+    and the module."""
     bench = Workbench(source.read_text(encoding="utf-8"))
     wasm = bench.compile().wasm
     return json.dumps({"explained": bench.explain(), "wasm": base64.b64encode(wasm).decode()}).encode()

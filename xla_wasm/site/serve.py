@@ -75,7 +75,7 @@ class _Server(ThreadingHTTPServer):
             super().handle_error(request, client_address)
 
     def is_here(self, given: str | None) -> bool:
-        """Whether a Host header names this server.
+        """Returns True if a Host header names this server.
 
         Another site's name may lead to this address while its page is open (DNS rebinding); what is at a number is no
         other site. A client that sends no header is no browser.

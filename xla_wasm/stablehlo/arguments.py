@@ -55,8 +55,8 @@ def frontend_attributes(attributes: Attributes) -> dict[str, str]:
 
 
 def aliases(entry: Op, left_out: Any) -> tuple[list[Alias], list[tuple[int, tuple[int, ...]]]]:
-    """Which results may take the place of which parameters, and which parameters may be overwritten. Some arguments are
-    no parameters."""
+    """Returns which results may take the place of which parameters, and which parameters may be overwritten. Some
+    arguments are no parameters."""
     found: list[Alias] = []
     donors: list[tuple[int, tuple[int, ...]]] = []
     results = len(entry.regions[0][0].ops[-1].operands)

@@ -31,8 +31,7 @@ _ACROSS = 16
 
 _SIZES = frozenset(
     "tuple get-tuple-element while call conditional opt-barrier after-all custom-call get-dimension-size "
-    "set-dimension-size "
-    "dynamic-reshape infeed outfeed send send-done recv recv-done".split()
+    "set-dimension-size dynamic-reshape infeed outfeed send send-done recv recv-done".split()
 )
 """Opcodes that say themselves which dimensions are dynamic."""
 
@@ -111,7 +110,7 @@ class Body(Mapper):
         return None
 
     def constant_from_outside(self, value: Value) -> bool:
-        """Whether a value from around a region can be written anew in it."""
+        """Returns True if a value from around a region can be written anew in it."""
         probe = Body(self.program, self)
         return probe._cloned(value) is not None
 

@@ -168,8 +168,8 @@ def _crossing(
 
 
 def _async_start(body: Body, op: Op, operands: list[Instruction]) -> list[Instruction]:
-    """What starts asynchronously is done here and now: nothing tells the difference. Its results are one value until
-    they are asked for."""
+    """Does here and now what starts asynchronously: nothing tells the difference. Its results are one value until they
+    are asked for."""
     block = body.program.block_of(op)
     body.values.update(zip(block.arguments, operands, strict=True))
     body.program.enter(op.name)

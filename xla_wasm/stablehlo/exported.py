@@ -129,7 +129,7 @@ def _marks(entry: Op, block: Block) -> Sequence[Mapping[str, object]]:
 
 
 def _dictionaries(entry: Op, key: str) -> tuple[Mapping[str, Any], ...]:
-    """What the program says of each argument or result; nothing if it says so of none."""
+    """Returns what the program says of each argument or result; nothing if it says so of none."""
     found = entry.attributes.get(key) or ()
     if not isinstance(found, tuple) or not all(isinstance(given, dict) for given in found):
         raise ParseError(f"jax.export: {key} of the program must be a list of dictionaries")
@@ -184,7 +184,7 @@ def _argument_names(builder: Builder, entry: Op, block: Block, leaves: list[int]
 
 
 def _told_names(builder: Builder, entry: Op, block: Block, leaves: list[int]) -> list[str]:
-    """What the program calls its arguments, or the function that it wraps does."""
+    """Returns the names that the program has for its arguments, or the function that it wraps."""
     told = [block.arguments[i].name for i in leaves]
     calls = [op for op in block.ops if op.name == "func.call"]
     if any(told) or not calls:

@@ -52,21 +52,21 @@ def _remainder(a: Range, b: Range) -> Range | None:
 def _known(compute: Callable[[int, int], int]) -> Callable[[Range, Range], Range | None]:
     """An operation on values that are known."""
 
-    def ranged(a: Range, b: Range) -> Range | None:
+    def of_ranges(a: Range, b: Range) -> Range | None:
         return (compute(a[0], b[0]),) * 2 if a[0] == a[1] and b[0] == b[1] else None
 
-    return ranged
+    return of_ranges
 
 
 def _logical(compute: Callable[[int, int], int]) -> Callable[[Range, Range], Range | None]:
     """The same, and of truth values also where they are not."""
 
-    def ranged(a: Range, b: Range) -> Range | None:
+    def of_ranges(a: Range, b: Range) -> Range | None:
         return (
             (compute(a[0], b[0]), compute(a[1], b[1])) if 0 <= min(a + b) <= max(a + b) <= 1 else _known(compute)(a, b)
         )
 
-    return ranged
+    return of_ranges
 
 
 _BINARY: dict[str, Callable[[Range, Range], Range | None]] = {
@@ -90,7 +90,7 @@ _ORDER: dict[str, Callable[[Range, Range], bool]] = {
     "EQ": lambda a, b: a[0] == a[1] == b[0] == b[1],
     "NE": lambda a, b: a[1] < b[0] or b[1] < a[0],
 }
-"""Whether a comparison is true whatever the values."""
+"""True if a comparison is true whatever the values."""
 _OPPOSITE = {"LT": "GE", "LE": "GT", "GT": "LE", "GE": "LT", "EQ": "NE", "NE": "EQ"}
 _UNARY: dict[str, Callable[[Range], Range]] = {
     "negate": lambda a: (-a[1], -a[0]),
@@ -160,8 +160,8 @@ def _may_fold(x: Instruction) -> bool:
 
 
 def _called(x: Instruction) -> Instruction | None:
-    """What a call, or an element of its result, is in the function: its arguments are constants there if they are
-    known."""
+    """Returns what a call, or an element of its result, is in the function: its arguments are constants there if they
+    are known."""
     if x.opcode == "call":
         return x.called[0].root
     if x.opcode == "get-tuple-element" and x.operands[0].opcode == "call":

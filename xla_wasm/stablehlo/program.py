@@ -37,7 +37,7 @@ class Program(ABC):
         self.at: Op | None = None
         """The operation that is being mapped, for messages."""
         self.open_sizes = False
-        """Whether sizes are computed by the program, as in exports with symbolic ones."""
+        """True if sizes are computed by the program, as in exports with symbolic ones."""
         self.active: list[str] = []
         """The functions and regions that are being mapped, from the outermost on."""
         self.least_sizes: dict[tuple[Instruction, int], int] = {}

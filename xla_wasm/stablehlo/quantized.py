@@ -27,12 +27,10 @@ _MOVED = frozenset(
 _COMPUTED = frozenset(
     f"stablehlo.{name}"
     for name in "abs add atan2 batch_norm_grad batch_norm_inference batch_norm_training cbrt ceil cholesky clamp "
-    "compare convolution "
-    "cosine divide dot dot_general dynamic_conv exponential exponential_minus_one floor iota is_finite log "
-    "log_plus_one "
-    "logistic maximum minimum multiply negate power reduce_precision remainder round_nearest_afz round_nearest_even "
-    "rsqrt select sign "
-    "sine sqrt subtract tan tanh triangular_solve uniform_dequantize uniform_quantize".split()
+    "compare convolution cosine divide dot dot_general dynamic_conv exponential exponential_minus_one floor iota "
+    "is_finite log log_plus_one logistic maximum minimum multiply negate power reduce_precision remainder "
+    "round_nearest_afz round_nearest_even rsqrt select sign sine sqrt subtract tan tanh triangular_solve "
+    "uniform_dequantize uniform_quantize".split()
 )
 """Operations on the numbers that the elements stand for."""
 _AS_STORED = frozenset(
@@ -45,7 +43,7 @@ _AS_STORED = frozenset(
 
 
 def has_quantized(op: Op) -> bool:
-    """Whether an operand or a result of an operation is an array of a quantised type."""
+    """Returns True if an operand or a result of an operation is an array of a quantised type."""
     return any(
         type(v.type) is Tensor and type(v.type.element) is Quantized
         for values in (op.operands, op.results)
@@ -54,7 +52,7 @@ def has_quantized(op: Op) -> bool:
 
 
 def quantized_operation(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
-    """What an operation becomes that has such operands or results."""
+    """Returns what an operation becomes that has such operands or results."""
     if op.name in _MOVED:
         _check_moved(op)
     if op.name in _MOVED or op.name in _AS_STORED:
@@ -164,6 +162,6 @@ def _check_moved(op: Op) -> None:
 
 
 def _parameters(q: Quantized) -> set[tuple[object, ...]]:
-    """What tells the elements' meaning, at each place along the axis."""
+    """Returns what tells the elements' meaning, at each place along the axis."""
     rest = (q.storage, q.expressed, q.minimum, q.maximum)
     return {(scale, point, *rest) for scale, point in zip(q.scales, q.zero_points)}

@@ -132,7 +132,7 @@ def _scatter(x: Instruction) -> Attributes:
 
 
 def precision(config: PrecisionConfig) -> Attributes:
-    """How exact the operands of a product are to be."""
+    """Returns how exact the operands of a product are to be."""
     if all(p == "default" for p in config.operand_precision):
         return {}
     return {"precision_config": "[" + ", ".join(word("precision", p.upper()) for p in config.operand_precision) + "]"}
@@ -361,10 +361,9 @@ ATTRIBUTES: dict[str, Callable[[Instruction], Attributes]] = {
 """Opcode -> what gives its attributes."""
 SAME = frozenset(
     "abs add and atan2 bitcast-convert ceil clamp complex count-leading-zeros divide dynamic-update-slice floor imag "
-    "is-finite "
-    "maximum minimum multiply negate not or partition-id popcnt power real remainder replica-id reshape "
-    "round-nearest-afz "
-    "round-nearest-even select shift-left shift-right-arithmetic shift-right-logical subtract xor".split()
+    "is-finite maximum minimum multiply negate not or partition-id popcnt power real remainder replica-id reshape "
+    "round-nearest-afz round-nearest-even select shift-left shift-right-arithmetic shift-right-logical subtract "
+    "xor".split()
 )
 """Opcodes without attributes of which StableHLO has the same."""
 NAMES = {"broadcast": "stablehlo.broadcast_in_dim", "dot": "stablehlo.dot_general", "topk": "chlo.top_k"}

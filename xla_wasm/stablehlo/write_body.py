@@ -37,7 +37,7 @@ def leaves(value: Value) -> list[Name]:
 
 
 def _is_whole(value: Value) -> bool:
-    """Whether StableHLO has all parts of a value."""
+    """Returns True if StableHLO has all parts of a value."""
     return isinstance(value, Name) or (value is not None and all(map(_is_whole, value)))
 
 

@@ -20,7 +20,7 @@ _DEVICE_TO_DEVICE, _DEVICE_TO_HOST, _HOST_TO_DEVICE = 1, 2, 3
 
 
 def _same_value(body: Body, x: Instruction) -> Value:
-    """What lies elsewhere, or otherwise, has the same elements."""
+    """Returns the operand: what lies elsewhere, or otherwise, has the same elements."""
     return body.values[x.operands[0]]
 
 
@@ -33,7 +33,7 @@ def _element(body: Body, x: Instruction) -> Value:
 
 
 def _bitcast(body: Body, x: Instruction) -> Value:
-    """Where nothing but the dimensions or the type changes."""
+    """Writes a bitcast where nothing but the dimensions or the type changes."""
     (operand,) = x.operands
     if not (operand.shape.is_row_major and x.shape.is_row_major):
         raise unsupported(x, "a bitcast of arrays in another order of their dimensions")
@@ -330,8 +330,8 @@ def _transfer(x: Instruction, to_host: int) -> dict[str, str]:
 
 
 def _frontend(x: Instruction) -> dict[str, str]:
-    """What the front end says of an instruction, without its sharding, which is that of all that the instruction
-    gives."""
+    """Returns what the front end says of an instruction, without its sharding, which is that of all that the
+    instruction gives."""
     return {key: text for key, text in noted(x).items() if key != "mhlo.sharding"}
 
 

@@ -114,7 +114,7 @@ class Binary:
     customs: list[tuple[str, bytes]] = field(default_factory=list)
 
     def imported(self, kind: int) -> int:
-        """How many of an index space are imports."""
+        """Returns the number of imports in an index space."""
         return sum(item.kind == kind for item in self.imports)
 
 

@@ -113,7 +113,7 @@ class Module:
         return index
 
     def has(self, name: str) -> bool:
-        """Whether a function of this name was added or imported."""
+        """Returns True if a function of this name was added or imported."""
         return name in self._index
 
     def index(self, name: str) -> int:
@@ -121,7 +121,7 @@ class Module:
         return self._index[name]
 
     def function_count(self) -> int:
-        """How many functions there are; the index of the next one."""
+        """Returns the number of functions, which is the index of the next one."""
         return len(self._index)
 
     def missing(self) -> list[str]:

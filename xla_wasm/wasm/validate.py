@@ -52,7 +52,7 @@ class _Frame:
 
     @property
     def label(self) -> tuple[str, ...]:
-        """What a branch to it carries."""
+        """The types that a branch to it carries."""
         return self.params if self.opener == "loop" else self.results
 
 
@@ -213,7 +213,7 @@ class _Function:
         return [self.pop(kind) for kind in reversed(kinds)][::-1]
 
     def unreachable(self) -> None:
-        """What follows cannot run: its stack takes on whatever types it needs."""
+        """Notes that what follows cannot run: its stack takes on whatever types it needs."""
         frame = self.frames[-1]
         del self.values[frame.height :]
         frame.unreachable = True

@@ -189,8 +189,8 @@ class Writer:
         return a if permutation == tuple(range(len(permutation))) else self.op("transpose", a, dimensions=permutation)
 
     def transpose_back(self, a: Instruction, permutation: Index) -> Instruction:
-        """What `transpose` has made of the result: dimension `permutation[i]` of the result is dimension i of the
-        operand."""
+        """Returns what `transpose` has made of the result: dimension `permutation[i]` of the result is dimension i of
+        the operand."""
         return self.transpose(a, tuple(permutation.index(d) for d in range(len(permutation))))
 
     def slice(self, a: Instruction, start: Index, limit: Index, stride: Index | None = None) -> Instruction:

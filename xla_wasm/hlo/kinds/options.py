@@ -181,7 +181,7 @@ def _literal(lexer: Lexer, shapes: Shapes, depth: int = 0) -> Literal:
 
 
 def _has_shape(lexer: Lexer, shapes: Shapes) -> bool:
-    """Whether a tuple shape stands here, followed by its literal."""
+    """Returns True if a tuple shape stands here, followed by its literal."""
     begin = lexer.pos
     try:
         shapes.shape()

@@ -60,7 +60,7 @@ class _ComparisonType(Kind):
         return f"{name}={value}" if value and value != self._plain(instruction) else ""
 
     def _plain(self, instruction: Instruction) -> str:
-        """What goes without saying."""
+        """Returns the part of the text that goes without saying."""
         return default_comparison(instruction.operands[0].shape.element_type) if instruction.operands else ""
 
 
@@ -84,6 +84,10 @@ def _single_text(value: float) -> str:
         (text for digits in range(6, 9) if struct.pack("<f", float(text := f"{value:.{digits}g}")) == exact),
         f"{value:.9g}",
     )
+
+
+def _word_text(word: str) -> str | None:
+    return word or None
 
 
 def _flattened(lexer: Lexer, _: Shapes) -> tuple[int, ...]:
@@ -110,8 +114,7 @@ WORDS: dict[str, Word] = {
     "custom_call_schedule": Word("SCHEDULE_NONE SCHEDULE_LATEST SCHEDULE_EARLIEST"),
     "custom_call_api_version": Word(
         "API_VERSION_UNSPECIFIED API_VERSION_ORIGINAL API_VERSION_STATUS_RETURNING "
-        "API_VERSION_STATUS_RETURNING_UNIFIED "
-        "API_VERSION_TYPED_FFI",
+        "API_VERSION_STATUS_RETURNING_UNIFIED API_VERSION_TYPED_FFI",
         unwritten=1,
     ),
     "convolution_kind": Word("unset fprop dgrad wgrad"),
@@ -140,8 +143,10 @@ KINDS: dict[str, Kind] = {
     ),
     "float": Kind((float, int), 0.0, parse=_single, text=_single_text),
     "str": Kind(str, "", parse=lambda lexer, _: lexer.unicode(), text=quoted),
-    "name": Kind(str, "", parse=lambda lexer, _: lexer.name("a word")),
-    "comparison_direction": Kind(str, "", parse=lambda lexer, _: lexer.one_of(("EQ", "NE", "GE", "GT", "LE", "LT"))),
+    "name": Kind(str, "", parse=lambda lexer, _: lexer.name("a word"), text=_word_text),
+    "comparison_direction": Kind(
+        str, "", parse=lambda lexer, _: lexer.one_of(("EQ", "NE", "GE", "GT", "LE", "LT")), text=_word_text
+    ),
     "comparison_type": _ComparisonType(
         str, REQUIRED, parse=lambda lexer, _: lexer.one_of(("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"))
     ),

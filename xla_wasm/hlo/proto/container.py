@@ -47,7 +47,7 @@ def read_module(data: str | bytes | bytearray | memoryview) -> Module:
 
 
 def mlir_kind(data: bytes | bytearray | memoryview) -> str:
-    """Which form of StableHLO this is: "MLIR bytecode", "MLIR text" or EXPORTED; empty if it is none."""
+    """Returns the form of StableHLO that this is: "MLIR bytecode", "MLIR text" or EXPORTED; empty if it is none."""
     view = memoryview(data)
     if bytes(view[:4]) == _MLIR_MAGIC:
         return "MLIR bytecode"
@@ -58,8 +58,8 @@ def mlir_kind(data: bytes | bytearray | memoryview) -> str:
 
 
 def _is_exported(view: memoryview) -> bool:
-    """Whether this is a flatbuffer whose root table has MLIR bytecode in its field 13: the outline of jax.export's
-    files."""
+    """Returns True if this is a flatbuffer whose root table has MLIR bytecode in its field 13: the outline of
+    jax.export's files."""
     try:
         (root,) = struct.unpack_from("<I", view)
         vtable = root - struct.unpack_from("<i", view, root)[0]
@@ -72,7 +72,8 @@ def _is_exported(view: memoryview) -> bool:
 
 
 def is_text(data: bytes | bytearray | memoryview) -> bool:
-    """Whether this looks like HLO text: a header or a computation, behind comments, and no control characters."""
+    """Returns True if this looks like HLO text: a header or a computation, behind comments, and no control
+    characters."""
     head = bytes(memoryview(data)[:_HEAD]).removeprefix(b"\xef\xbb\xbf")
     return not re.search(_CONTROL, head) and not re.match(_MLIR, head) and bool(re.match(_TEXT, head))
 
@@ -94,8 +95,7 @@ def module_bytes(data: bytes | bytearray | memoryview) -> Buffer:
         inner = _first(inner)
     raise ParseError(
         "these bytes hold no HLO module: they are neither HloModuleProto, HloProto, HloSnapshot nor "
-        "HloUnoptimizedSnapshot, nor HLO text, "
-        "StableHLO or a file of jax.export; docs/models.md says how to make one"
+        "HloUnoptimizedSnapshot, nor HLO text, StableHLO or a file of jax.export; docs/models.md says how to make one"
     )
 
 
@@ -123,8 +123,8 @@ def _reject_others(view: memoryview) -> None:
 
 
 def is_module(data: Buffer) -> bool:
-    """Whether this has the outline of an HloModuleProto: computations with instructions, and a name that is plain
-    text."""
+    """Returns True if this has the outline of an HloModuleProto: computations with instructions, and a name that is
+    plain text."""
     computations = False
     try:
         for number, wire, value in fields(data):

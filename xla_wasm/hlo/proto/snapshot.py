@@ -92,7 +92,7 @@ def _argument(data: Buffer) -> Literal:
 
 
 def _kind(data: Buffer) -> str:
-    """Which wrapper this is, by what only one of them has."""
+    """Returns the kind of wrapper that this is, by what only one of them has."""
     first = b""
     for number, wire, value in fields_of(data):
         if number == 1:

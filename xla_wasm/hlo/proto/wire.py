@@ -137,7 +137,7 @@ def check_varints(data: bytes) -> None:
 
 
 def count_varints(data: bytes) -> int:
-    """How many varints a packed field holds, without decoding them."""
+    """Returns the number of varints in a packed field, without decoding them."""
     return len(data) if data.isascii() else len(data.translate(None, _DROP_CONTINUATION))
 
 

@@ -41,7 +41,8 @@ class Async:
         """Step -> the async-start of its operation."""
 
     def words(self, step: str, wrapped: Spelling) -> Spelling:
-        """What the text of a step may have: a short form's start all that the wrapped operation has."""
+        """Returns the words that the text of a step may have: a short form's start all that the wrapped operation
+        has."""
         base = spelling("async-start")
         assert base is not None
         thread = {_THREAD: base.parts[_THREAD]}

@@ -118,7 +118,7 @@ class Computations:
         return computation
 
     def _instruction(self, name: str, scope: Scope, begin: int) -> Instruction:
-        """What stands behind the equals sign."""
+        """Reads what stands behind the equals sign."""
         lexer = self.lexer
         shape = self.shapes.optional()
         found = lexer.match(OPCODE)
@@ -148,7 +148,7 @@ class Computations:
         return instruction
 
     def _operands(self, instruction: Instruction, scope: Scope, shape: Shape | None) -> None:
-        """What stands in the parentheses."""
+        """Reads what stands in the parentheses."""
         lexer = self.lexer
         begin = lexer.pos
         if instruction.opcode == "parameter":
@@ -396,7 +396,7 @@ _UNKNOWN: dict[str, tuple[str, Callable[[Lexer], bytes]]] = {
 
 
 def _roles(conditional: Instruction) -> tuple[str, ...]:
-    """How the branches of a conditional are named: by the type of its selector."""
+    """Returns the names of a conditional's branches: by the type of its selector."""
     operands = conditional.operands
     if operands and operands[0].shape.element_type == "pred":
         return ("true_computation", "false_computation")

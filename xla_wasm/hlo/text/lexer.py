@@ -104,7 +104,7 @@ class Cursor:
         return self.pos
 
     def sees(self, mark: str) -> bool:
-        """Whether these characters come next."""
+        """Returns True if these characters come next."""
         return self.text.startswith(mark, self.skip())
 
     def take(self, mark: str) -> bool:

@@ -97,7 +97,7 @@ def origin(lexer: Lexer) -> bytes:
 
 
 def _rest_of_array(lexer: Lexer) -> bytes:
-    """What follows the brace of {"a" {0}}, as an OriginalArrayProto."""
+    """Reads what follows the brace of {"a" {0}}, as an OriginalArrayProto."""
     fields = {"instruction_name": lexer.unicode(), "shape_index": lexer.integers() if lexer.sees("{") else ()}
     lexer.expect("}")
     return encode(ORIGINAL_ARRAY, fields)

@@ -15,8 +15,7 @@ from ..types import default_comparison
 
 _DECLARED = frozenset(
     "bitcast bitcast-convert constant convert custom-call fusion infeed iota outfeed parameter reduce-precision "
-    "reshape rng "
-    "rng-bit-generator rng-get-and-update-state stochastic-convert".split()
+    "reshape rng rng-bit-generator rng-get-and-update-state stochastic-convert".split()
 )
 """Opcodes whose result shape cannot be left out, beside those that cannot be inferred at all."""
 _KEEPS_LAYOUT = frozenset(
@@ -110,7 +109,7 @@ def settle_shape(instruction: Instruction) -> None:
 
 
 def compatible(a: Shape, b: Shape) -> bool:
-    """Whether two shapes are equal but for layouts and for which dimensions are dynamic."""
+    """Returns True if two shapes are equal but for layouts and for which dimensions are dynamic."""
     if a.element_type != b.element_type or a.dimensions != b.dimensions or len(a.tuple_shapes) != len(b.tuple_shapes):
         return False
     return all(map(compatible, a.tuple_shapes, b.tuple_shapes))

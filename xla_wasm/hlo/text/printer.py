@@ -186,8 +186,8 @@ class _Printer:
 
 
 def _is_needed(instruction: Instruction) -> bool:
-    """Whether XLA's parser asks for the attributes also where they have their defaults: old texts broadcast arrays
-    along no dimensions."""
+    """Returns True if XLA's parser asks for the attributes also where they have their defaults: old texts broadcast
+    arrays along no dimensions."""
     return instruction.opcode == "broadcast" and instruction.operands[0].shape.rank > 0
 
 
@@ -198,7 +198,7 @@ def _string_or_dict(value: bytes | str) -> str:
 
 
 def _is_dict(data: bytes) -> bool:
-    """Whether the data are one balanced {...} of printable ASCII, where braces inside quotes do not count."""
+    """Returns True if the data are one balanced {...} of printable ASCII, where braces inside quotes do not count."""
     if not data.startswith(b"{") or not data.isascii() or any(byte < 32 for byte in data):
         return False
     depth, quoted, escaped = 0, False, False

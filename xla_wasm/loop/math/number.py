@@ -11,7 +11,7 @@ from .formats import FORMATS, INTEGERS, Format
 
 
 def _unary(operation: str) -> Callable[[Number], Number]:
-    """What writes an operation of the builder."""
+    """Returns a function that writes an operation of the builder."""
     return lambda x: Number(x.b, getattr(x.b, operation)(x.x))
 
 

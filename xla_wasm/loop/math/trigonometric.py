@@ -92,7 +92,7 @@ def asin(x: Number) -> Number:
 
 
 def _sine_or_cosine_of_half(a: Number) -> tuple[Number, Number, Number]:
-    """Whether a > 1/2; z = sqrt((1 - a) / 2) there, else a; and z^2."""
+    """Returns a condition that is true if a > 1/2; z = sqrt((1 - a) / 2) there, else a; and z^2."""
     big = a > 0.5
     square = big.choose((1.0 - a) * 0.5, a * a)
     return big, big.choose(square.sqrt(), a), square

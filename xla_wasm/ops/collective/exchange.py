@@ -11,7 +11,9 @@ partition.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
+from ...dataclass import dataclass
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ...writing.writer import Writer
@@ -21,23 +23,33 @@ from ..request import REQUEST, Request
 TARGET = "xla_wasm.exchange"
 
 
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Who sends to whom in an exchange; the devices are s32."""
+
+    to: Instruction
+    sources: Instruction
+    phase: int = 0
+    """Tells the exchanges of one operation apart."""
+    blocks: bool = False
+    """Dimension 0 of what is sent goes over the receivers."""
+    buffered: bool = False
+    """What is sent waits for its receiver, and the sender does not."""
+
+    @classmethod
+    def among(cls, devices: Instruction, **how: Any) -> Route:
+        """From each device to each."""
+        return cls(devices, devices, **how)
+
+
 def exchange(
     e: Writer,
-    to: Instruction,
-    sources: Instruction,
+    route: Route,
     sent: Sequence[Instruction],
     received: Sequence[Shape],
-    *,
-    blocks: bool = False,
     initial: Sequence[Instruction] = (),
-    buffered: bool = False,
-    phase: int = 0,
 ) -> list[Instruction]:
-    """The arrays that come in, of the shapes `received`: a row for each of `sources`, which are s32 like `to`.
-
-    With `blocks`, dimension 0 of what is sent goes over the receivers. `phase` tells the exchanges of one operation
-    apart.
-    """
+    """The arrays that come in, of the shapes `received`: a row for each source of the route."""
     x = e.x
     channel_id = x.attrs.get("channel_id")
     if is_between_devices(x):
@@ -46,12 +58,19 @@ def exchange(
         channel = (
             x.opcode.removesuffix("-start").removesuffix("-done"),
             x.name if channel_id is None else channel_id,
-            phase,
+            route.phase,
         )
-    request = Request("exchange", opcode=x.opcode, channel=channel, blocks=blocks, buffered=buffered, count=len(sent))
+    request = Request(
+        "exchange",
+        opcode=x.opcode,
+        channel=channel,
+        blocks=route.blocks,
+        buffered=route.buffered,
+        count=len(sent),
+    )
     made = e.op(
         "custom-call",
-        *(to, sources, *sent, *initial),
+        *(route.to, route.sources, *sent, *initial),
         shape=Shape.tuple([shape.without_layout() for shape in received]),
         custom_call_target=TARGET,
         custom_call_has_side_effect=True,

@@ -16,7 +16,7 @@ from ...hlo.shape import Shape
 from ...hlo.types import SMALL_FLOATS, TYPES
 from ...writing.writer import Rule, Writer
 from ..reduce.monoids import monoid
-from .exchange import exchange
+from .exchange import Route, exchange
 from .groups import DEVICES, NOBODY, Group, device, group_of, listed, looked_up, mode, own_device, stated_size
 
 _BLOCKS = 32 * 1024
@@ -32,7 +32,7 @@ def _group(e: Writer, x: Instruction) -> Group:
 
 
 def _alone(x: Instruction) -> bool:
-    """Whether every device is the only one in its group, whatever it is."""
+    """Returns True if every device is the only one in its group, whatever it is."""
     groups, devices = listed(x), x.attrs[DEVICES]
     kind = mode(x)
     inner = devices.partitions if kind == "cross_replica_and_partition" else 1
@@ -88,7 +88,7 @@ class _Reducer:
         return e.op("map", a, b, called=[self._computation], dimensions=tuple(range(a.shape.rank)))
 
     def ignores_order(self, count: int) -> bool:
-        """Whether so many arrays give the same numbers in whatever order they are combined."""
+        """Returns True if so many arrays give the same numbers in whatever order they are combined."""
         return self._opcode is not None and (count == 2 or TYPES[self._dtype].kind in ("pred", "signed", "unsigned"))
 
 
@@ -126,9 +126,7 @@ def _all_reduce(e: Writer, x: Instruction) -> Instruction:
     ):
         made = _in_blocks(e, group, x.operands, reducers)
     else:
-        gathered = exchange(
-            e, group.devices, group.devices, x.operands, [_rows(group.room, s.shape) for s in x.operands]
-        )
+        gathered = exchange(e, Route.among(group.devices), x.operands, [_rows(group.room, s.shape) for s in x.operands])
         count = None if group.size is not None else group.count
         made = [_folded(e, reducer, _parts(e, rows), count) for reducer, rows in zip(reducers, gathered)]
     return _values(e, x, made)
@@ -148,7 +146,7 @@ def _in_blocks(
             flat = e.pad(flat, e.scalar(a.shape.element_type, 0), [PaddingDimension(0, block * n - size)])
         blocks.append(e.reshape(flat, (n, block)))
     own = _scattered(e, group.devices, group.rank, blocks, reducers)
-    whole = exchange(e, group.devices, group.devices, own, [b.shape for b in blocks], phase=1)
+    whole = exchange(e, Route.among(group.devices, phase=1), own, [b.shape for b in blocks])
     made = []
     for a, rows in zip(arrays, whole):
         flat = e.reshape(rows, (rows.shape.size,))
@@ -170,14 +168,8 @@ def _scattered(
     others = e.select(
         e.compare("LT", e.iota("s32", (n - 1,)), rank), e.slice(devices, (0,), (n - 1,)), e.slice(devices, (1,), (n,))
     )
-    came = exchange(
-        e,
-        to,
-        others,
-        blocks,
-        [Shape(b.shape.element_type, (n - 1, *b.shape.dimensions[1:])) for b in blocks],
-        blocks=True,
-    )
+    received = [Shape(b.shape.element_type, (n - 1, *b.shape.dimensions[1:])) for b in blocks]
+    came = exchange(e, Route(to, others, blocks=True), blocks, received)
     made = []
     for block, rows, reducer in zip(blocks, came, reducers):
         dims = block.shape.dimensions[1:]
@@ -190,7 +182,7 @@ def _scattered(
 
 
 def _in_order(e: Writer, rank: Instruction, own: Instruction, theirs: Sequence[Instruction]) -> list[Instruction]:
-    """What this device of a group has and what the others have, in the order of the group."""
+    """Returns what this device of a group has and what the others have, in the order of the group."""
     parts = [own] * (len(theirs) + 1)
     for i, row in enumerate(theirs):
         # Who comes after this device stands one place further down.
@@ -230,7 +222,8 @@ def _each(
         rank, devices, *values = rest
         sent, values = values[:count], values[count:]
         to = c.select(c.like(devices, c.compare("EQ", i, rank)), devices, -1)
-        came = exchange(c, to, c.dynamic_slice(devices, [i], (1,)), sent, [_rows(1, a.shape) for a in sent])
+        source = c.dynamic_slice(devices, [i], (1,))
+        came = exchange(c, Route(to, source), sent, [_rows(1, a.shape) for a in sent])
         rows = [c.reshape(y, a.shape.dimensions) for y, a in zip(came, sent)]
         return [c.add(i, 1), n, rank, devices, *sent, *body(c, i, rows, values)]
 
@@ -280,7 +273,7 @@ def _gathered(e: Writer, x: Instruction) -> list[Instruction]:
     if size is None or _alone(x) and size == 1:
         return list(x.operands)
     devices = _sized(e, x, _group(e, x), size)
-    came = exchange(e, devices, devices, x.operands, [_rows(size, o.shape) for o in x.operands])
+    came = exchange(e, Route.among(devices), x.operands, [_rows(size, o.shape) for o in x.operands])
     return [_joined(e, rows, x.attrs["dimensions"][0]) for rows in came]
 
 
@@ -300,7 +293,7 @@ def _all_to_all(e: Writer, x: Instruction) -> Instruction:
             f"{x.where}: dimension {dim} of {operand.shape} does not split into {counted(group.size, 'block')}"
         )
     blocks = _split(e, operand, dim, group.size)
-    (came,) = exchange(e, group.devices, group.devices, [blocks], [blocks.shape], blocks=True)
+    (came,) = exchange(e, Route.among(group.devices, blocks=True), [blocks], [blocks.shape])
     return _joined(e, came, dim)
 
 
@@ -310,7 +303,7 @@ def _tuple_to_all(e: Writer, x: Instruction) -> list[Instruction]:
     count, shape = len(x.operands), x.operands[0].shape
     devices = _sized(e, x, _group(e, x), count)
     blocks = e.concatenate([e.reshape(o, (1, *shape.dimensions)) for o in x.operands], 0)
-    (came,) = exchange(e, devices, devices, [blocks], [blocks.shape], blocks=True)
+    (came,) = exchange(e, Route.among(devices, blocks=True), [blocks], [blocks.shape])
     return [e.reshape(e.slice_dim(came, 0, i, i + 1), shape.dimensions) for i in range(count)]
 
 
@@ -355,9 +348,9 @@ def _collective_broadcast(e: Writer, x: Instruction) -> Instruction:
 
 
 def _received(e: Writer, to: Instruction, source: Instruction, operands: Sequence[Instruction]) -> list[Instruction]:
-    """What one device sends, or zeros where it is none."""
+    """Returns what one device sends, or zeros where it is none."""
     zeros = [e.full(o.shape.element_type, (1, *o.shape.dimensions), 0) for o in operands]
-    came = exchange(e, to, source, operands, [z.shape for z in zeros], initial=zeros)
+    came = exchange(e, Route(to, source), operands, [z.shape for z in zeros], zeros)
     return [e.reshape(y, o.shape.dimensions) for y, o in zip(came, operands)]
 
 
@@ -417,9 +410,8 @@ def _permuted_in_place(e: Writer, x: Instruction) -> list[Instruction]:
             to, origin = ends(e, mode(x), pairs[k * share : (k + 1) * share])
             moved = e.dynamic_slice(source, begin, block)
             before = e.reshape(e.dynamic_slice(target, place, block), (1, *block))
-            (came,) = exchange(
-                e, to, origin, [moved], [before.shape], initial=[before], phase=len(made) * len(sources) + k
-            )
+            route = Route(to, origin, phase=len(made) * len(sources) + k)
+            (came,) = exchange(e, route, [moved], [before.shape], [before])
             target = e.dynamic_update_slice(target, e.reshape(came, block), place)
         made.append(target)
     return made
@@ -455,7 +447,8 @@ def _ragged_all_to_all(e: Writer, x: Instruction) -> Instruction:
         raise UnsupportedError(f"{x.where}: {counted(total, 'offset')} for groups of {size}")
     share = total // size
     lists = [offsets, sizes, places]
-    wide, *gathered = exchange(e, devices, devices, [source, *lists], [_rows(size, a.shape) for a in (source, *lists)])
+    sent = [source, *lists]
+    wide, *gathered = exchange(e, Route.among(devices), sent, [_rows(size, a.shape) for a in sent])
     # A run may stand anywhere, so the input gets room on both sides.
     room = [PaddingDimension(), PaddingDimension(rows, rows), *[PaddingDimension()] * (source.shape.rank - 1)]
     wide = e.pad(wide, e.scalar(source.shape.element_type, 0), room)

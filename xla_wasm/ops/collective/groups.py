@@ -78,7 +78,7 @@ class Group:
 
 
 def mode(x: Instruction) -> str:
-    """What the numbers in the groups of `x` are, in XLA's terms."""
+    """Returns what the numbers in the groups of `x` are, in XLA's terms."""
     if is_between_devices(x):
         return "cross_partition" if by_partition(x) else "cross_replica"
     if x.attrs.get("channel_id") is None:
@@ -130,7 +130,7 @@ def check_count(where: str, devices: int) -> None:
 
 
 def depends(x: Instruction) -> bool:
-    """Whether what an instruction does depends on the devices."""
+    """Returns True if what an instruction does depends on the devices."""
     if x.opcode in ("send", "recv"):
         return not x.attrs["is_host_transfer"]
     return x.opcode in ("replica-id", "partition-id") or "replica_groups" in x.attrs or "source_target_pairs" in x.attrs
@@ -140,12 +140,12 @@ _OF_REPLICAS = ("cross_replica", "cross_replica_and_partition")
 
 
 def _lists_all(x: Instruction) -> bool:
-    """Whether the groups that are written down name every replica, partition or device, as XLA has it."""
+    """Returns True if the groups that are written down name every replica, partition or device, as XLA has it."""
     return "replica_groups" in x.attrs and x.opcode != "collective-broadcast" and bool(listed(x))
 
 
 def _all_of(found: list[Instruction], kinds: tuple[str, ...]) -> int | None:
-    """How many replicas or partitions there are, as the collectives of these modes have it."""
+    """Returns the number of replicas or partitions, as the collectives of these modes have it."""
     counts: dict[int, Instruction] = {}
     for x in found:
         if mode(x) in kinds and _lists_all(x):

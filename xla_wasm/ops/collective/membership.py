@@ -45,7 +45,7 @@ class Grid:
 
 
 def mode(instr: Instruction) -> str:
-    """What the numbers in the groups (or pairs) of a collective are."""
+    """Returns what the numbers in the groups (or pairs) of a collective are."""
     if instr.attrs["channel_id"] is None:
         return BY_REPLICA
     if instr.opcode not in _ALL_PARTITIONS:
@@ -89,7 +89,7 @@ def pairs_of(instr: Instruction, grid: Grid) -> list[tuple[int, int]]:
 
 
 def _limit(grid: Grid, how: str) -> int:
-    """How many numbers there are of the kind that groups hold."""
+    """Returns the count of numbers of the kind that groups hold."""
     return {BY_PARTITION: grid.partitions, BY_DEVICE: grid.size}.get(how, grid.replicas)
 
 
@@ -130,14 +130,14 @@ def _collectives(module: Module) -> list[Instruction]:
 
 
 def _depends_on_devices(module: Module) -> bool:
-    """Whether the devices make a difference to a module."""
+    """Returns True if the devices make a difference to a module."""
     return bool(_collectives(module)) or any(
         x.opcode in ("replica-id", "partition-id", "send", "recv") for x in module.instructions()
     )
 
 
 def _is_of_partitions(module: Module) -> bool:
-    """Whether a module tells partitions apart, and replicas nowhere."""
+    """Returns True if a module tells partitions apart, and replicas nowhere."""
     modes = {mode(x) for x in _collectives(module)}
     opcodes = {x.opcode for x in module.instructions()}
     by_partition = "partition-id" in opcodes or modes & {BY_PARTITION, BY_DEVICE}

@@ -84,8 +84,8 @@ def _all_reduce(instr: Instruction) -> Shape:
 
 
 def _check_scaled(instr: Instruction, whole: Shape, grows: bool) -> None:
-    """Whether `whole`, the results of an all-gather or reduce-scatter, are multiples (or parts) of the operands, rules
-    1 to 3."""
+    """Checks that `whole`, the results of an all-gather or reduce-scatter, are multiples (or parts) of the operands,
+    rules 1 to 3."""
     shapes = arrays(instr)
     results = [whole] if len(shapes) == 1 and whole.is_array else list(whole.tuple_shapes)
     if len(results) != len(shapes):
@@ -188,7 +188,7 @@ def _collective_permute(instr: Instruction) -> Shape:
 
 
 def _permuted(instr: Instruction) -> Shape:
-    """What comes in: like the operand, or in place the second one."""
+    """Returns the shape of what comes in: that of the operand, or in place that of the second one."""
     if not instr.attrs["slice_sizes"]:
         _check_pairs(instr, 2)
         return _plain(array(instr, 0))

@@ -28,7 +28,7 @@ def _same_constant(x: Instruction, y: Instruction) -> bool:
 
 
 def _is_element(x: Instruction, i: int, of_tuple: bool = True) -> bool:
-    """Whether `x` is element `i` of the state as a computation gets it."""
+    """Returns True if `x` is element `i` of the state as a computation gets it."""
     if not of_tuple:
         return x.opcode == "parameter"
     return x.opcode == "get-tuple-element" and x.attrs["index"] == i and x.operands[0].opcode == "parameter"
@@ -64,7 +64,7 @@ def _integer(x: Instruction) -> int | None:
 
 
 def _step(x: Instruction, i: int, of_tuple: bool) -> int | None:
-    """What a trip adds to element `i` of the state, whose next value is `x`; None if it does something else."""
+    """Returns what a trip adds to element `i` of the state, whose next value is `x`; None if it does something else."""
     if _is_element(x, i, of_tuple):
         return 0
     if x.opcode not in ("add", "subtract"):
@@ -77,7 +77,7 @@ def _step(x: Instruction, i: int, of_tuple: bool) -> int | None:
 
 
 def _trips(condition: Computation, starts: list[int | None], steps: list[int | None], of_tuple: bool) -> int | None:
-    """How often the condition holds before it fails for the first time; None if that is unknown, or never."""
+    """Returns how often the condition holds before it fails for the first time; None if that is unknown, or never."""
     root = condition.root
     if root.opcode != "compare":
         return None

@@ -1,0 +1,1 @@
+"""Convolutions, to the one form that `plan/` takes; their loops are in `kernels/`."""

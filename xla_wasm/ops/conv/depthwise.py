@@ -20,7 +20,7 @@ from .plan import Depthwise, Inside, Side
 
 
 def _at(side: Side, output: Affine, tap: int) -> Affine:
-    """Where in the image a tap of an output's window lies."""
+    """Returns the place in the image of a tap of an output's window."""
     return output * side.stride + (tap * side.dilation - side.low)
 
 
@@ -37,7 +37,7 @@ def depthwise_kernel(
         """A block of pixels, from `first` on, of the row at `index`."""
 
         def pixel(at: Index, c: Affine, feature: int) -> Val:
-            """What the results at `c` read of the image at a place: `feature` is its number in their groups."""
+            """Returns what the results at `c` read of the image at a place: `feature` is its number in their groups."""
             if d.inputs == 1:
                 return b.load(image.number, image.position((*at, c)), d.dtype)
             position = image.position((*at, c * (d.inputs // d.outputs)))
@@ -67,14 +67,14 @@ def depthwise_kernel(
     def level(index: Index, inside: tuple[Inside, ...]) -> None:
         if len(index) <= len(leading):
             for first, count, taps in leading[len(index) - 1].spans():
-                with b.loop(count, ranged=True) as i:
+                with b.loop(count, chunked=True) as i:
                     level((*index, i + first), (*inside, taps))
             return
         for first, count, size, pixels in columns.blocks(d.pixels(inside)):
             with b.loop(count, size) as i:
                 block(index, inside, i + first, pixels)
 
-    with b.loop(d.batch, ranged=d.batch > 1) as n:
+    with b.loop(d.batch, chunked=d.batch > 1) as n:
         level((n,), ())
 
 

@@ -43,7 +43,7 @@ class Side:
     low: int
 
     def inside(self, output: int) -> Inside:
-        """Which taps of an output's window meet the image."""
+        """Returns the taps of an output's window that meet the image."""
         start = output * self.stride - self.low
         return tuple([0 <= start + tap * self.dilation < self.inputs for tap in range(self.taps)])
 
@@ -97,7 +97,7 @@ class Depthwise:
 
     @property
     def walks(self) -> bool:
-        """Whether the window is nearly the whole image, as in a gradient of weights: its taps are loops then, and few
+        """True if the window is nearly the whole image, as in a gradient of weights: its taps are loops then, and few
         results are left."""
         return self.code > _MAX_CODE
 
@@ -150,8 +150,8 @@ def depthwise_of(
 
 
 def _is_thin(dtype: str, inputs: int, features: int, groups: int) -> bool:
-    """Whether groups have one feature, or so few that shuffles of vectors bring those of the image to the lanes of the
-    result."""
+    """Returns True if groups have one feature, or so few that shuffles of vectors bring those of the image to the lanes
+    of the result."""
     outputs = features // groups
     if inputs == outputs == 1:
         return groups > 1

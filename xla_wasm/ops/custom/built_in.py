@@ -29,8 +29,8 @@ def _nothing(e: Writer, x: Instruction) -> Instruction:
 
 
 def _dropped(e: Writer, x: Instruction) -> Instruction:
-    """What is left of a callback without results that no host is asked to run: the tokens, which are empty tuples by
-    now."""
+    """Returns what is left of a callback without results that no host is asked to run: the tokens, which are empty
+    tuples by now."""
     return e.tuple([e.tuple(()) for _ in x.shape.tuple_shapes])
 
 
@@ -50,7 +50,7 @@ def _top_k(e: Writer, x: Instruction) -> Instruction:
 
 
 def _order(x: Instruction) -> bool | None:
-    """Whether the largest elements go first, as `topk` sees it; None where only the comparator can tell."""
+    """Returns True if the largest elements go first, as `topk` sees it; None where only the comparator can tell."""
     if not x.called:
         return True
     exact = is_integral(x.operands[0].shape.element_type) or x.called[0].root.attrs.get("type") == "TOTALORDER"

@@ -26,7 +26,7 @@ _NUMBER = r"\bindex\s*=\s*(\d+)"
 
 
 def is_callback(x: Instruction) -> bool:
-    """Whether a custom call is one of a Python function."""
+    """Returns True if a custom call is one of a Python function."""
     return x.attrs.get("custom_call_target") in TARGETS
 
 
@@ -38,18 +38,18 @@ def number_of(x: Instruction) -> str:
 
 
 def function_name(x: Instruction) -> str:
-    """What hosts call the function."""
+    """Returns the name that hosts have for the function."""
     return f"callback {number_of(x)}"
 
 
 def config_of(x: Instruction) -> str:
-    """What a custom call carries for the function that it calls."""
+    """Returns the text that a custom call carries for the function that it calls."""
     config = x.attrs.get("backend_config") or b""
     return config.decode("utf-8", "replace") if isinstance(config, bytes) else str(config)
 
 
 def place_of(x: Instruction) -> str:
-    """Where the user wrote it, as far as is known: JAX's name of the operation, file and line."""
+    """Returns the place where the user wrote it, as far as is known: JAX's name of the operation, file and line."""
     meta = x.metadata
     if meta is None:
         return ""
@@ -67,5 +67,5 @@ def formats(module: Module) -> Mapping[str, str]:
 
 
 def has_results(x: Instruction) -> bool:
-    """Whether it gives arrays, and not only a token."""
+    """Returns True if it gives arrays, and not only a token."""
     return any(not leaf.is_token for _, leaf in x.shape.leaves())

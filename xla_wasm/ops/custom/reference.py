@@ -56,7 +56,7 @@ def _leaves(value: Value) -> list[Value]:
 
 
 def _of_function(instr: Instruction, given: Any) -> Value:
-    """What a function gave, as the value of a custom call."""
+    """Returns what a function gave, as the value of a custom call."""
     results = list(given) if isinstance(given, (tuple, list)) else [] if given is None else [given]
     leaves = [s for _, s in instr.shape.leaves() if not s.is_token]
     for array, shape in zip(results, leaves):

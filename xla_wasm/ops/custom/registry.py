@@ -50,13 +50,13 @@ def find(target: str) -> Rule | None:
 
 
 def _is_again(known: Rule, rule: Rule) -> bool:
-    """Whether a rule is the known one, defined once more as notebooks and reloads do."""
+    """Returns True if a rule is the known one, defined once more as notebooks and reloads do."""
     names = [f"{getattr(f, '__module__', '')}.{getattr(f, '__qualname__', '')}" for f in (known, rule)]
     return known is rule or (names[0] == names[1] and len(names[0]) > 1 and "<lambda>" not in names[0])
 
 
 def how_to(target: str) -> str:
-    """What to do about a custom call to a target without a meaning."""
+    """Returns a sentence about what to do about a custom call to a target without a meaning."""
     return (
         f"the custom call target {target!r} is unknown: register an expansion with xla_wasm.custom_call({target!r}), "
         f"or let the host run it with Options(host_calls=({target!r},))"

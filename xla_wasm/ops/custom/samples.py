@@ -50,23 +50,8 @@ SAMPLES: tuple[Sample, ...] = (
         [f32([0, 0, 4]), f32([2, 4, 0]), f32([2, 2, 0]), f32([[4], [6], [1]]), s32(3)],
         "a singular tridiagonal system",
     ),
-    case(
-        "custom-call",
-        (f32([1, 2]),),
-        f32([1, 2]),
-        shape=shape("f32[2]"),
-        custom_call_target="Sharding",
-        name="Sharding",
-        xla=_XLA,
-    ),
-    case(
-        "custom-call",
-        (f32([[1, 3, 3, -inf], [0, -1, 5, 2]]),),
-        (f32([[3, 3], [5, 2]]), s32([[1, 2], [2, 3]])),
-        called=(_DESCENDING,),
-        shape=_TOP,
-        custom_call_target="TopK",
-        name="TopK",
-        xla=_XLA,
-    ),
-)
+    case("custom-call", (f32([1, 2]),), f32([1, 2]), shape=shape("f32[2]"), custom_call_target="Sharding",
+        name="Sharding", xla=_XLA),
+    case("custom-call", (f32([[1, 3, 3, -inf], [0, -1, 5, 2]]),), (f32([[3, 3], [5, 2]]), s32([[1, 2], [2, 3]])),
+        called=(_DESCENDING,), shape=_TOP, custom_call_target="TopK", name="TopK", xla=_XLA),
+)  # fmt: skip

@@ -1,0 +1,1 @@
+"""Products of arrays, to the one form that `plan/` takes; their loops are in `kernels/`."""

@@ -88,19 +88,19 @@ def canonical_numbers(batches: int) -> DotDimensionNumbers:
 
 
 def _narrowest(x: Instruction) -> Instruction:
-    """What an operand is made from by a conversion that changes no number."""
+    """Returns what an operand is made from by a conversion that changes no number."""
     return x.operands[0] if is_widening(x) else x
 
 
 def _is_row(x: Instruction, free: Sequence[int], contracted: Sequence[int]) -> bool:
-    """Whether an operand is one row of several vectors."""
+    """Returns True if an operand is one row of several vectors."""
     dims = x.shape.dimensions
     return all(dims[d] == 1 for d in free) and prod(dims[d] for d in contracted) >= _ROW
 
 
 def _trailing(x: Instruction, dims: tuple[int, ...]) -> bool:
-    """Whether these dimensions are the last ones of an operand where it lies in memory, seen through transposes and
-    conversions."""
+    """Returns True if these dimensions are the last ones of an operand where it lies in memory, seen through transposes
+    and conversions."""
     while x.opcode == "transpose" or is_widening(x):
         if x.opcode == "transpose":
             dims = tuple(x.attrs["dimensions"][d] for d in dims)

@@ -13,8 +13,8 @@ Span = tuple[Instruction, Instruction]
 
 
 def ragged_prefix(numbers: RaggedDotDimensionNumbers, lhs_rank: int, side: int = 0) -> tuple[str, int, Index]:
-    """How the groups lie: the mode (batch, contracting or free), and of operand `side` the ragged dimension and those
-    before it.
+    """Returns how the groups lie: the mode (batch, contracting or free), and of operand `side` the ragged dimension and
+    those before it.
 
     Group sizes may differ along the batch dimensions and along the dimensions of the ragged one's kind that precede it.
     """
@@ -104,7 +104,8 @@ def _result_order(numbers: DotDimensionNumbers, rank: int) -> list[int]:
 
 
 def _inside(e: Writer, span: Span, dims: Index, prefix: Index, dim: int) -> Instruction:
-    """Whether each element of an array of `dims` belongs to the group; `prefix` are the array's prefix dimensions."""
+    """Returns a mask of the elements of an array of `dims` that belong to the group; `prefix` are the array's prefix
+    dimensions."""
     place = e.iota("s32", dims, dim)
     low, high = (e.broadcast(bound, dims, prefix) for bound in span)
     return e.binary("and", e.compare("GE", place, low), e.compare("LT", place, high))

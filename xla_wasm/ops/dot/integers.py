@@ -65,7 +65,7 @@ def even(w: Writer, x: Instruction, dimension: int) -> Instruction:
 
 
 def _length(x: Instruction) -> int:
-    """How many products a sum has."""
+    """Returns the number of products in a sum."""
     if x.opcode == "dot":
         return prod(
             x.operands[0].shape.dimensions[d] for d in x.attrs["dot_dimension_numbers"].lhs_contracting_dimensions

@@ -95,8 +95,8 @@ def _ragged_dot(instr: Instruction, operands: list[Value], call: Any) -> Value:
 
 
 def _inside(begin: Array, end: Array, dims: Sequence[int], prefix: Sequence[int], dim: int) -> Array:
-    """Which elements of an array of `dims` lie from `begin` to `end` of its dimension `dim`; both vary along
-    `prefix`."""
+    """Returns a mask of the elements of an array of `dims` that lie from `begin` to `end` of its dimension `dim`; both
+    vary along `prefix`."""
     where = np.indices(dims)
     index = tuple(where[d] for d in prefix)
     return np.logical_and(where[dim] >= begin[index], where[dim] < end[index])

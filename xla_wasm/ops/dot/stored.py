@@ -43,7 +43,7 @@ _BITS = 16
 
 
 def is_widening(x: Instruction) -> bool:
-    """Whether an instruction makes f32, or wider integers, of small numbers: exactly, so that it may be done
+    """Returns True if an instruction makes f32, or wider integers, of small numbers: exactly, so that it may be done
     anywhere."""
     if x.opcode != "convert":
         return False
@@ -70,8 +70,8 @@ def stored_type(x: Instruction) -> str:
 
 
 def reads_converted(x: Instruction) -> bool:
-    """Whether a canonical product had better convert its left side than read it converted: a matrix read once, for one
-    vector, or long rows of bytes, which a load of a vector makes pairs of."""
+    """Returns True if a canonical product had better convert its left side than read it converted: a matrix read once,
+    for one vector, or long rows of bytes, which a load of a vector makes pairs of."""
     if x.opcode not in ("dot", "convolution") or stored_type(x.operands[0]) == x.operands[0].shape.element_type:
         return False
     *rows, columns = x.shape.dimensions

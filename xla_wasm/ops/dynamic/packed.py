@@ -34,7 +34,7 @@ def unpacked(w: SizeWriter, x: Instruction, shape: Shape) -> Padded:
 
 
 def count(shape: Shape) -> int:
-    """How many sizes a value has."""
+    """Returns the number of sizes of a value."""
     return sum(sum(leaf.dynamic) for _, leaf in shape.leaves())
 
 

@@ -145,7 +145,7 @@ def _select_and_scatter(w: SizeWriter, x: Instruction, extents: list[Extent]) ->
 
 
 def _sort(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
-    """What does not count goes last."""
+    """Sorts what counts, and puts last what does not."""
     dims = x.operands[0].shape.dimensions
     (dim,) = x.attrs["dimensions"]
     sizes = _common(w, dims, extents)

@@ -90,7 +90,8 @@ def _rearranged(
 def _in_place(
     w: SizeWriter, before: Index, own: Sequence[Size], dims: Index, sizes: Sequence[Size], fitting: bool
 ) -> bool:
-    """Whether the elements lie right already: no size but that of a group's first dimension is a stride of others.
+    """Returns True if the elements lie right already: no size but that of a group's first dimension is a stride of
+    others.
 
     `fitting` says that both sides of each group hold equally many elements; otherwise only their totals agree.
     """

@@ -17,7 +17,8 @@ def _extent(literal: Literal) -> Extent:
 
 
 def _custom_call(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
-    """What a call means, where that is of the declared shape: nothing has compared them so far."""
+    """Returns what a call means. Raises an error if that is not of the declared shape: nothing has compared them so
+    far."""
     declared = static(x.shape)
     made = _meaning(w, x, extents)
     if made.value.shape.without_layout() != declared:

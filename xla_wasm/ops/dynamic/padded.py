@@ -109,7 +109,7 @@ class SizeWriter(Writer):
         return total
 
     def places(self, size: Size, window: WindowDimension) -> Size:
-        """How many places a window has along a dimension."""
+        """Returns the number of places that a window has along a dimension."""
         extent = self.most(self.plus(self.times(self.minus(size, 1), window.base_dilation), 1), 0)
         room = self.plus(
             extent, window.padding_low + window.padding_high - dilated(window.size, window.window_dilation)
@@ -157,7 +157,8 @@ class SizeWriter(Writer):
         return Padded(self.keep(x), extent)
 
     def live(self, dims: Index, sizes: Sequence[Size], only: Iterable[int] | None = None) -> Instruction | None:
-        """Which elements of an array count, by the dimensions of `only`; None if all of them do."""
+        """Returns a mask of the elements of an array that count, by the dimensions of `only`; None if all of them
+        do."""
         result = None
         for d in range(len(dims)) if only is None else only:
             if is_known(sizes[d], dims[d]):
@@ -187,12 +188,12 @@ class SizeWriter(Writer):
 
 
 def is_whole(shape: Shape, extent: Extent) -> bool:
-    """Whether all of a value counts."""
+    """Returns True if all of a value counts."""
     if shape.is_tuple:
         return all(map(is_whole, shape.tuple_shapes, extent))
     return all(map(is_known, extent, shape.dimensions))
 
 
 def is_known(size: Size, value: int) -> bool:
-    """Whether the size is surely this number."""
+    """Returns True if the size is surely this number."""
     return isinstance(size, int) and size == value

@@ -23,7 +23,7 @@ Sizes = tuple[int, ...]
 
 
 def is_dynamic(instr: Instruction) -> bool:
-    """Whether sizes of its operands or of its result are known only when it runs."""
+    """Returns True if sizes of its operands or of its result are known only when it runs."""
     return bool(instr.shape.dynamic) or any(o.shape.dynamic for o in instr.operands)
 
 
@@ -81,7 +81,8 @@ def _least(arrays: Sequence[Array]) -> Sizes:
 
 
 def _elementwise(instr: Instruction, operands: list[Value], call: Any, fn: Evaluate) -> Value:
-    """Where sizes differ the least counts; one element of a dynamic dimension goes together with any number."""
+    """Computes each element by itself: where sizes differ the least counts; one element of a dynamic dimension goes
+    together with any number."""
     ranked = [(o.shape, v) for o, v in zip(instr.operands, operands) if o.shape.dimensions]
     sizes = []
     for d, bound in enumerate(ranked[0][0].dimensions):

@@ -126,8 +126,8 @@ def erfc(e: Writer, x: Instruction) -> Instruction:
 
 
 def erfc_argument(x: Instruction) -> Instruction | None:
-    """What `x` is erfc of, if it is XLA's expansion of that in f32, instruction by instruction; None if it is anything
-    else."""
+    """Returns the operand of erfc that `x` is, if it is XLA's expansion of that in f32, instruction by instruction;
+    None if it is anything else."""
     if x.opcode != "select" or x.shape.element_type != "f32" or x.operands[0].opcode != "compare":
         return None
     size = x.operands[0].operands[0]
@@ -156,7 +156,7 @@ def _number(x: Instruction) -> float | None:
 
 
 def _equal(t: Instruction, x: Instruction, known: dict[tuple[Instruction, Instruction], bool]) -> bool:
-    """Whether `x` computes for each element what `t` does for one; `known` has what has been compared."""
+    """Returns True if `x` computes for each element what `t` does for one; `known` has what has been compared."""
     found = known.get((t, x))
     if found is None:
         found = known[t, x] = _compared(t, x, known)

@@ -9,8 +9,8 @@ FRACTION = "fraction"
 
 
 def is_fraction(x: Instruction) -> bool:
-    """Whether a value is known to be 0 to 1, or NaN: e to the power of what is not positive, as softplus and logaddexp
-    have it."""
+    """Returns True if a value is known to be 0 to 1, or NaN: e to the power of what is not positive, as softplus and
+    logaddexp have it."""
     if x.opcode != "exponential":
         return False
     (power,) = x.operands

@@ -50,7 +50,8 @@ def _minimum(b: Builder, x: Instruction, a: Val, c: Val) -> Val:
 
 
 def _guarded(b: Builder, a: Val, c: Val) -> tuple[Val, Val, Val]:
-    """Where the divisor is 0; where the quotient overflows (INT_MIN / -1); a divisor that traps nowhere."""
+    """Returns two masks, where the divisor is 0 and where the quotient overflows (INT_MIN / -1), and a divisor that
+    traps nowhere."""
     zero, one = b.const(c.dtype, 0), b.const(c.dtype, 1)
     by_zero = b.eq(c, zero)
     overflow = b.const("pred", False)

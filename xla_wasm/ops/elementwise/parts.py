@@ -44,7 +44,7 @@ def _flat(shapes: tuple[Shape, ...]) -> list[Shape]:
 
 
 def split_shape(shape: Shape) -> Shape:
-    """What a value of this shape becomes as one instruction: of a complex array a tuple."""
+    """Returns the shape that a value of this one has as one instruction: of a complex array a tuple."""
     if shape.is_tuple or is_complex(shape):
         return Shape.tuple(_flat(shape.tuple_shapes if shape.is_tuple else (shape,)))
     return shape
@@ -250,12 +250,12 @@ def _product(w: PartWriter, x: Instruction, operands: list[Value]) -> Value:
 
 
 def _sizes(w: PartWriter, x: Instruction, operands: list[Value]) -> Value:
-    """What depends on the operand's sizes alone."""
+    """Returns the result of what depends on the operand's sizes alone."""
     return w.again(x, [_pair(operands[0])[0]])
 
 
 def _moves(op: Op) -> bool:
-    """Whether an operation puts elements of its operands somewhere, and so does to each part what it does to a
+    """Returns True if an operation puts elements of its operands somewhere, and so does to each part what it does to a
     number."""
     return op.reads is not read_whole and not (op.elementwise or op.called)
 

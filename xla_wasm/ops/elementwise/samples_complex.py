@@ -229,27 +229,15 @@ _NOT_ON_CPU = ("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "sinh"
 
 # opcode, what it is of, what it gives there: infinities, NaN, zeros and their neighbours.
 _EDGES: tuple[tuple[str, list[Any], list[Any]], ...] = (
-    (
-        "sqrt",
-        [-1, -4 + 0j, 0, inf, complex(-inf, 1), complex(1, inf), complex(inf, nan)],
-        [1j, 2j, 0, inf, complex(0, inf), complex(inf, inf), complex(nan, nan)],
-    ),
-    (
-        "rsqrt",
-        [4, 0, complex(inf, 1), complex(nan, 0)],
-        [complex(0.5, -0.0), complex(inf, nan), complex(0, -0.0), complex(nan, nan)],
-    ),
-    (
-        "exponential",
-        [0, complex(nan, 0), complex(inf, 0), complex(-inf, 1), complex(0, inf)],
-        [1, nan, inf, 0, complex(nan, nan)],
-    ),
+    ("sqrt", [-1, -4 + 0j, 0, inf, complex(-inf, 1), complex(1, inf), complex(inf, nan)],
+     [1j, 2j, 0, inf, complex(0, inf), complex(inf, inf), complex(nan, nan)]),
+    ("rsqrt", [4, 0, complex(inf, 1), complex(nan, 0)],
+     [complex(0.5, -0.0), complex(inf, nan), complex(0, -0.0), complex(nan, nan)]),
+    ("exponential", [0, complex(nan, 0), complex(inf, 0), complex(-inf, 1), complex(0, inf)],
+     [1, nan, inf, 0, complex(nan, nan)]),
     ("exponential-minus-one", [0, complex(inf, 0), complex(-inf, 2), complex(nan, 1)], [0, inf, -1, complex(nan, nan)]),
-    (
-        "log",
-        [1, -1, 0, complex(-0.0, 0), complex(-inf, inf)],
-        [0, pi * 1j, -inf, complex(-inf, pi), complex(inf, 0.75 * pi)],
-    ),
+    ("log", [1, -1, 0, complex(-0.0, 0), complex(-inf, inf)],
+     [0, pi * 1j, -inf, complex(-inf, pi), complex(inf, 0.75 * pi)]),
     ("log-plus-one", [0, -1, -2, complex(inf, 1), complex(nan, 0)], [0, -inf, pi * 1j, inf, complex(nan, nan)]),
     ("logistic", [0, complex(inf, 1), complex(-inf, 1)], [0.5, 1, 0]),
     ("sine", [0, complex(0, inf), complex(inf, 0)], [0, complex(nan, inf), complex(nan, nan)]),
@@ -257,31 +245,21 @@ _EDGES: tuple[tuple[str, list[Any], list[Any]], ...] = (
     ("tan", [0, complex(0.5, inf), complex(0, nan)], [0, 1j, complex(0, nan)]),
     ("tanh", [100, complex(-inf, nan), complex(nan, 0), complex(1, inf)], [1, -1, nan, complex(nan, nan)]),
     ("sign", [0, complex(-0.0, -0.0), 3, complex(1, inf)], [0, complex(-0.0, -0.0), 1, complex(0, nan)]),
-)
+)  # fmt: skip
 
 _BINARY: tuple[tuple[str, list[Any], list[Any], list[Any]], ...] = (
     ("add", [1 + 2j, complex(inf, -0.0)], [0.5 - 1j, complex(1, -0.0)], [1.5 + 1j, complex(inf, -0.0)]),
     ("subtract", [1 + 2j, 3], [0.5 - 1j, 3], [0.5 + 3j, 0]),
     ("multiply", [1 + 2j, complex(inf, 0), 2j], [3 - 1j, 1, 2j], [5 + 5j, complex(inf, nan), -4]),
-    (
-        "divide",
-        [5 + 5j, 1, complex(inf, 3), complex(1, 3), complex(inf, inf), 1 + 1j],
-        [3 - 1j, 0, 1, complex(inf, 3), 1 + 0j, 1 + 1j],
-        [1 + 2j, complex(inf, nan), complex(inf, nan), 0, complex(inf, inf), 1],
-    ),
-    (
-        "power",
-        [2, 1j, 0, 0, complex(nan, 0), 1, complex(inf, 0), 0, 1 + 1j],
-        [3, 2, 0, 2, 0, complex(nan, nan), -2, -1, 2 + 1j],
-        [8, -1, 1, 0, 1, 1, 0, complex(nan, nan), -0.30974350492849356 + 0.8576580125887358j],
-    ),
-    (
-        "atan2",
-        [1, 2 + 1j, 1 + 1j],
-        [1, -2, 2],
-        [pi / 4, 2.294016992918964 - 0.2388778612568591j, 0.5535743588970452 + 0.40235947810852507j],
-    ),
-)
+    ("divide", [5 + 5j, 1, complex(inf, 3), complex(1, 3), complex(inf, inf), 1 + 1j],
+     [3 - 1j, 0, 1, complex(inf, 3), 1 + 0j, 1 + 1j],
+     [1 + 2j, complex(inf, nan), complex(inf, nan), 0, complex(inf, inf), 1]),
+    ("power", [2, 1j, 0, 0, complex(nan, 0), 1, complex(inf, 0), 0, 1 + 1j],
+     [3, 2, 0, 2, 0, complex(nan, nan), -2, -1, 2 + 1j],
+     [8, -1, 1, 0, 1, 1, 0, complex(nan, nan), -0.30974350492849356 + 0.8576580125887358j]),
+    ("atan2", [1, 2 + 1j, 1 + 1j], [1, -2, 2],
+     [pi / 4, 2.294016992918964 - 0.2388778612568591j, 0.5535743588970452 + 0.40235947810852507j]),
+)  # fmt: skip
 
 
 def _both(values: Any) -> list[Any]:
@@ -338,28 +316,20 @@ def _others() -> list[Sample]:
         case("convert", (bf16([1.5]),), array("c64", [1.5]), name="to c64", shape=shape("c64[1]")),
         case("convert", (f64([1.5]),), array("c64", [1.5]), name="to c64", shape=shape("c64[1]")),
         case("bitcast-convert", (c64,), c64, shape=shape("c64[3]")),
-        case(
-            "bitcast-convert",
-            (array("c128", [1 + 2j]),),
-            array("c64", [[complex(0, 1.875), complex(0, 2)]]),
-            shape=shape("c64[1,2]"),
-            xla="StableHLO has no such bitcast of complex numbers",
-        ),
+        case("bitcast-convert", (array("c128", [1 + 2j]),), array("c64", [[complex(0, 1.875), complex(0, 2)]]),
+            shape=shape("c64[1,2]"), xla="StableHLO has no such bitcast of complex numbers"),
         case("iota", (), array("c64", [[0, 1, 2], [0, 1, 2]]), shape=shape("c64[2,3]"), iota_dimension=1),
         case("iota", (), array("c128", [0, 1]), shape=shape("c128[2]"), iota_dimension=0),
         program("constant", (), constant, lambda b: b.constant(shape("c64[2,2]"), constant.reshape(-1).tolist())),
         program("constant", (), array("c128", [2 - 1j] * 100), lambda b: b.constant(shape("c128[100]"), [2 - 1j] * 100), name="splat"),
         program("constant", (), array("c64", 1j), lambda b: b.constant(shape("c64"), [1j]), name="scalar"),
         case("multiply", (array("c64", np.zeros((0, 2))), array("c64", np.zeros((0, 2)))), array("c64", np.zeros((0, 2))), name="empty"),
-        program(
-            "real", (c64,), f32([1, -1.5, 0]),
-            lambda b, x: b.op("real", b.op("complex", b.op("real", x), b.op("imag", x))), name="of parts",
-        ),
+        program("real", (c64,), f32([1, -1.5, 0]),
+            lambda b, x: b.op("real", b.op("complex", b.op("real", x), b.op("imag", x))), name="of parts"),
         program("complex", (c64,), c64, lambda b, x: b.op("complex", b.op("real", x), b.op("imag", x)), name="of its parts"),
-        program(
-            "multiply", (array("c64", _ODD),), array("c64", _ODD * np.conj(_ODD)),
-            lambda b, x: b.op("multiply", x, b.op("complex", b.op("real", x), b.op("negate", b.op("imag", x)))), name="by the conjugate",
-        ),
+        program("multiply", (array("c64", _ODD),), array("c64", _ODD * np.conj(_ODD)),
+            lambda b, x: b.op("multiply", x, b.op("complex", b.op("real", x), b.op("negate", b.op("imag", x)))),
+            name="by the conjugate"),
     ]  # fmt: skip
 
 

@@ -72,7 +72,7 @@ def _lanczos(e: Writer, z: Instruction) -> Instruction:
 
 
 def _reflected(e: Writer, x: Instruction) -> tuple[Instruction, Instruction, Instruction]:
-    """Whether x < 0.5, the z that stands for it in the series, and log(z + g + 1/2)."""
+    """Returns a condition that is true if x < 0.5, the z that stands for it in the series, and log(z + g + 1/2)."""
     low = e.compare("LT", x, 0.5)
     z = e.select(low, e.unary("negate", x), e.sub(x, 1.0))
     shift = _G + 0.5

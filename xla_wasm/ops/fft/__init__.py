@@ -1,0 +1,1 @@
+"""Fourier transforms; the routines they call are in C."""

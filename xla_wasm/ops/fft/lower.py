@@ -61,7 +61,7 @@ class _Transform:
             self.columns(d, self.output, self.output, self.total if d == last - 1 else 1)
 
     def width(self, d: int) -> int:
-        """How many sequences along transformed dimension `d` are transformed side by side."""
+        """Returns the number of sequences along transformed dimension `d` that are transformed side by side."""
         plan, dims = self.plans[d], self.shape()
         size = TYPES[self.part].bytes
         line = _LINE // (2 * size)

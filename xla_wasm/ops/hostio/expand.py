@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ...writing.writer import Rule, Writer
-from ..collective.exchange import exchange
+from ..collective.exchange import Route, exchange
 from ..collective.groups import DEVICES, Devices, device, looked_up, mode, number, own_device
 from ..request import REQUEST, Request
 from .transfers import host_name, is_between_devices, pairs
@@ -89,7 +89,7 @@ def _send(e: Writer, x: Instruction) -> Instruction:
     data = x.operands[0]
     arrays = _arrays(e, data)
     if arrays:
-        exchange(e, _partners(e, x, 0), _nobody(e), arrays, [], buffered=True)
+        exchange(e, Route(_partners(e, x, 0), _nobody(e), buffered=True), arrays, [])
     return e.tuple([data, e.scalar("u32", 0), e.tuple(())])
 
 
@@ -100,7 +100,7 @@ def _recv_done(e: Writer, x: Instruction) -> Instruction:
     if rows:
         # A device to which nobody sends gets zeros.
         initial = [e.full(s.element_type, s.dimensions, 0) for s in rows]
-        came = exchange(e, _nobody(e), _partners(e, x, 1), [], rows, initial=initial, buffered=True)
+        came = exchange(e, Route(_nobody(e), _partners(e, x, 1), buffered=True), [], rows, initial)
     return e.tuple([_nested(e, data, iter(came)), e.tuple(())])
 
 

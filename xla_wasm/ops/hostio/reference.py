@@ -120,7 +120,7 @@ def _partner(instr: Instruction, grid: Grid, own: int, end: int) -> int | None:
 
 
 def _counts(shape: Shape) -> bool:
-    """Whether there are arrays in it: nothing passes where there are none."""
+    """Returns True if there are arrays in it: nothing passes where there are none."""
     return next(shape.leaves(), None) is not None
 
 

@@ -90,59 +90,25 @@ def _along(pairs: str, channel: int) -> Any:
 
 SAMPLES: tuple[Sample, ...] = (
     program("infeed", (), _X, _fed, xla=_XLA, host=Host(infeed=(_X,))),
-    program(
-        "infeed",
-        (),
-        (_X, s32(3), bf16([4, 5])),
-        _fed_twice,
-        name="of two items, the second a tuple",
-        xla=_XLA,
-        host=Host(infeed=(_X, (s32(3), bf16([4, 5])))),
-    ),
+    program("infeed", (), (_X, s32(3), bf16([4, 5])), _fed_twice, name="of two items, the second a tuple", xla=_XLA,
+        host=Host(infeed=(_X, (s32(3), bf16([4, 5]))))),
     program("outfeed", (_X,), f32([2, 4]), _put_out, xla=_XLA, host=Host(outfeed=(_X, (_X, f32([2, 4]))))),
     program("send", (_X,), f32([-1, -2]), _sent, name="to the host", xla=_XLA, host=Host(send={"loss": (_X,)})),
-    program(
-        "send-done",
-        (_X,),
-        f32([-1, -2]),
-        _sent_and_done,
-        name="to the host",
-        xla=_XLA,
-        host=Host(send={"channel_3": (_X,)}),
-    ),
+    program("send-done", (_X,), f32([-1, -2]), _sent_and_done, name="to the host", xla=_XLA,
+        host=Host(send={"channel_3": (_X,)})),
     program("recv", (), _X, _received, name="from the host", xla=_XLA, host=Host(recv={"batch": (_X,)})),
     program("recv-done", (_X,), (_X, _X), _to_itself, name="from itself", xla=_DEVICES),
-)
+)  # fmt: skip
 
 _THREE = (f32([1, 10]), f32([2, 20]), f32([3, 30]))
 _NONE = f32([0, 0])
 
 REPLICATED: tuple[DeviceSample, ...] = (
     among("send", _THREE, (_NONE, *_THREE[:2]), _along("{{0,1},{1,2}}", 0), name="to the next replica", xla=_DEVICES),
-    among(
-        "recv",
-        _THREE,
-        (_THREE[2], *_THREE[:2]),
-        _along("{{0, 1}, {1, 2}, {2, 0}}", 0),
-        name="in a ring of replicas",
-        xla=_DEVICES,
-    ),
-    among(
-        "recv-done",
-        _THREE,
-        (_THREE[1], _THREE[0], _NONE),
-        _along("{{0,1},{1,0}}", 5),
-        name="of partitions",
-        partitions=3,
-        xla=_DEVICES,
-    ),
-    among(
-        "send-done",
-        _THREE[:2],
-        (_THREE[1], _THREE[0]),
-        _along("", 2),
-        name="to the other one",
-        partitions=2,
-        xla=_DEVICES,
-    ),
-)
+    among("recv", _THREE, (_THREE[2], *_THREE[:2]), _along("{{0, 1}, {1, 2}, {2, 0}}", 0), name="in a ring of replicas",
+        xla=_DEVICES),
+    among("recv-done", _THREE, (_THREE[1], _THREE[0], _NONE), _along("{{0,1},{1,0}}", 5), name="of partitions",
+        partitions=3, xla=_DEVICES),
+    among("send-done", _THREE[:2], (_THREE[1], _THREE[0]), _along("", 2), name="to the other one", partitions=2,
+        xla=_DEVICES),
+)  # fmt: skip

@@ -34,8 +34,8 @@ def pairs(x: Instruction) -> tuple[tuple[int, int], ...] | None:
 
 
 def by_partition(x: Instruction) -> bool:
-    """Whether the numbers in the pairs are those of partitions, in the same replica, and not of replicas in the same
-    partition."""
+    """Returns True if the numbers in the pairs are those of partitions, in the same replica, and not of replicas in the
+    same partition."""
     return (x.attrs.get("channel_id") or 0) > 0
 
 
@@ -45,7 +45,7 @@ def host_name(x: Instruction) -> str:
 
 
 def is_between_devices(x: Instruction) -> bool:
-    """Whether `x` is a send or recv, or the end of one, that the host has no part in."""
+    """Returns True if `x` is a send or recv, or the end of one, that the host has no part in."""
     return x.opcode in ("send", "recv", "send-done", "recv-done") and not x.attrs["is_host_transfer"]
 
 
@@ -109,7 +109,7 @@ class Order:
         return sorted(computation.instructions, key=rounds.__getitem__)
 
     def _waits_in(self, computation: Computation) -> bool:
-        """Whether running a computation may mean to wait in a recv-done."""
+        """Returns True if running a computation may mean to wait in a recv-done."""
         if computation not in self._waits:
             self._waits[computation] = any(map(self._is_wait, computation.instructions))
         return self._waits[computation]
@@ -118,7 +118,8 @@ class Order:
         return (x.opcode == "recv-done" and not x.attrs["is_host_transfer"]) or any(map(self._waits_in, x.called))
 
     def _chains_of(self, x: Instruction) -> dict[Hashable, None]:
-        """What `x` must keep its place in: the actions of the host, the sends and the receipts of each channel."""
+        """Returns the chains that `x` must keep its place in: the actions of the host, the sends and the receipts of
+        each channel."""
         if is_between_devices(x):
             return {(x.opcode, x.attrs["channel_id"]): None}
         own: dict[Hashable, None] = {}

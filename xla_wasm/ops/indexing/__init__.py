@@ -1,0 +1,1 @@
+"""Operations at indices that are known at run time; views at constant ones are in `movement/`."""

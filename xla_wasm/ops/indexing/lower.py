@@ -107,8 +107,8 @@ class _Scatter:
         """The last places where a window fits, by dimension."""
 
     def goes_in_lanes(self) -> bool:
-        """Whether the places of several updates are computed at once: of single elements, which are combined one after
-        the other."""
+        """Returns True if the places of several updates are computed at once: of single elements, which are combined
+        one after the other."""
         if self.b.lanes != 4 or self.count > 1 or len(self.x.called[0].instructions) > 2 + _FEW:
             return False
         narrow = TYPES[self.indices.shape.element_type].bits <= 32
@@ -139,7 +139,8 @@ class _Scatter:
             windows()
 
     def place(self, batch: Index) -> tuple[list[Affine], list[Val]]:
-        """Where the window of an index vector starts, brought inside, and what holds if it lies there by itself."""
+        """Returns the place where the window of an index vector starts, brought inside, and what holds if it lies there
+        by itself."""
         b, n = self.b, self.n
         starts: list[Affine] = [ZERO] * len(self.dims)
         inside: list[Val] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ...errors import counted
 from ...hlo.attrs import GatherDimensionNumbers, ScatterDimensionNumbers
@@ -61,69 +62,53 @@ def _dynamic_update_slice(instr: Instruction) -> Shape:
     return Shape(shape.element_type, shape.dimensions, None, shape.dynamic)
 
 
-def _batch_dimensions(instr: Instruction, indices: Shape, index_vector_dim: int, rule: int) -> tuple[list[int], int]:
-    """The dimensions of `indices` that count index vectors, and the length of such a vector."""
-    need_kind(instr, indices.element_type, _INTEGER, rule, "the indices")
-    if not 0 <= index_vector_dim <= indices.rank:
-        raise broken(instr, rule, f"index_vector_dim {index_vector_dim} does not fit the indices {brief(indices)}")
-    batch = [d for d in range(indices.rank) if d != index_vector_dim]
-    return batch, indices.dimensions[index_vector_dim] if index_vector_dim < indices.rank else 1
+class _Numbers(NamedTuple):
+    """What the dimension numbers of gather and scatter have in common."""
+
+    vector: int
+    """The dimension of the indices that holds index vectors."""
+    starts: tuple[int, ...]
+    """The operand's dimensions that an index vector starts."""
+    removed: tuple[int, ...]
+    """Those left out of a window."""
+    batching: tuple[int, ...]
+    index_batching: tuple[int, ...]
 
 
-def _index_map(
-    instr: Instruction,
-    rank: int,
-    indices: Shape,
-    length: int,
-    index_vector_dim: int,
-    start_map: tuple[int, ...],
-    removed: tuple[int, ...],
-    batching: tuple[int, ...],
-    index_batching: tuple[int, ...],
-    sizes: Sequence[int],
-) -> None:
-    """What gather and scatter ask of their dimension numbers alike, rules 3 to 6. `sizes` are those of the operand."""
-    dimensions(instr, start_map, rank, 3, "the dimensions that an index vector starts")
-    if len(start_map) != length:
-        raise broken(
-            instr,
-            3,
-            f"index vectors of {counted(length, 'element')} are to start {counted(len(start_map), 'dimension')}",
-        )
-    ascending(instr, removed, rank, 4, "the dimensions left out of a window")
-    ascending(instr, batching, rank, 5, "the operand's batching dimensions")
-    dimensions(instr, index_batching, indices.rank, 5, "the batching dimensions of the indices")
-    if {*removed, *start_map} & {*batching} or index_vector_dim in index_batching:
+def _batch_dimensions(instr: Instruction, shape: Shape, indices: Shape, n: _Numbers) -> list[int]:
+    """The dimensions of the indices that count index vectors, after rules 2 to 6: what gather and scatter ask of their
+    dimension numbers alike."""
+    need_kind(instr, indices.element_type, _INTEGER, 2, "the indices")
+    if not 0 <= n.vector <= indices.rank:
+        raise broken(instr, 2, f"index_vector_dim {n.vector} does not fit the indices {brief(indices)}")
+    length = indices.dimensions[n.vector] if n.vector < indices.rank else 1
+    dimensions(instr, n.starts, shape.rank, 3, "the dimensions that an index vector starts")
+    if len(n.starts) != length:
+        started = counted(len(n.starts), "dimension")
+        raise broken(instr, 3, f"index vectors of {counted(length, 'element')} are to start {started}")
+    ascending(instr, n.removed, shape.rank, 4, "the dimensions left out of a window")
+    ascending(instr, n.batching, shape.rank, 5, "the operand's batching dimensions")
+    dimensions(instr, n.index_batching, indices.rank, 5, "the batching dimensions of the indices")
+    if {*n.removed, *n.starts} & {*n.batching} or n.vector in n.index_batching:
         raise broken(instr, 5, "a batching dimension is also indexed, left out of a window, or holds the index vectors")
-    if len(batching) != len(index_batching):
-        raise broken(
-            instr, 6, f"{len(batching)} batching dimensions of the operand, {len(index_batching)} of the indices"
-        )
-    for mine, theirs in zip(batching, index_batching):
-        if sizes[mine] != indices.dimensions[theirs]:
-            raise broken(
-                instr, 6, f"batching dimension {mine} of the operand and {theirs} of the indices differ in size"
-            )
+    if len(n.batching) != len(n.index_batching):
+        both = f"{len(n.batching)} batching dimensions of the operand, {len(n.index_batching)} of the indices"
+        raise broken(instr, 6, both)
+    for mine, theirs in zip(n.batching, n.index_batching):
+        if shape.dimensions[mine] != indices.dimensions[theirs]:
+            which = f"batching dimension {mine} of the operand and {theirs} of the indices"
+            raise broken(instr, 6, f"{which} differ in size")
+    return [d for d in range(indices.rank) if d != n.vector]
 
 
 def _gather(instr: Instruction) -> Shape:
     shape, indices = arrays(instr)
     numbers: GatherDimensionNumbers = instr.attrs["gather_dimension_numbers"]
     sizes: tuple[int, ...] = instr.attrs["slice_sizes"]
-    batch, length = _batch_dimensions(instr, indices, numbers.index_vector_dim, 2)
     removed, batching = numbers.collapsed_slice_dims, numbers.operand_batching_dims
-    _index_map(
-        instr,
-        shape.rank,
-        indices,
-        length,
-        numbers.index_vector_dim,
-        numbers.start_index_map,
-        removed,
-        batching,
-        numbers.start_indices_batching_dims,
-        shape.dimensions,
-    )
+    starts, index_batching = numbers.start_index_map, numbers.start_indices_batching_dims
+    common = _Numbers(numbers.index_vector_dim, starts, removed, batching, index_batching)
+    batch = _batch_dimensions(instr, shape, indices, common)
     if len(sizes) != shape.rank or any(not 0 <= size <= whole for size, whole in zip(sizes, shape.dimensions)):
         raise broken(instr, 7, f"slice_sizes {sizes[:64]} do not fit {brief(shape)}")
     gone = {*removed, *batching}
@@ -150,20 +135,10 @@ def _scatter(instr: Instruction) -> Shape:
     inputs, indices, updates = shapes[:count], shapes[count], shapes[count + 1 :]
     shape, update = inputs[0], updates[0]
     numbers: ScatterDimensionNumbers = instr.attrs["scatter_dimension_numbers"]
-    batch, length = _batch_dimensions(instr, indices, numbers.index_vector_dim, 2)
     removed, batching = numbers.inserted_window_dims, numbers.input_batching_dims
-    _index_map(
-        instr,
-        shape.rank,
-        indices,
-        length,
-        numbers.index_vector_dim,
-        numbers.scatter_dims_to_operand_dims,
-        removed,
-        batching,
-        numbers.scatter_indices_batching_dims,
-        shape.dimensions,
-    )
+    starts, index_batching = numbers.scatter_dims_to_operand_dims, numbers.scatter_indices_batching_dims
+    common = _Numbers(numbers.index_vector_dim, starts, removed, batching, index_batching)
+    batch = _batch_dimensions(instr, shape, indices, common)
     for other, its in zip(inputs, updates):
         if other.dimensions != shape.dimensions or its.dimensions != update.dimensions:
             raise broken(instr, 7, "all arrays must have equal sizes, and so must all updates")

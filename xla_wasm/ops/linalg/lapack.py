@@ -21,7 +21,7 @@ _TRANSPOSES = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 
 def _configured(x: Instruction, name: str) -> str:
-    """What the call's dictionary of attributes has under a name, or nothing."""
+    """Returns what the call's dictionary of attributes has under a name, or nothing."""
     config = x.attrs.get("backend_config") or ""
     text = config.decode("utf-8", "replace") if isinstance(config, bytes) else str(config)
     found = re.search(rf"\b{name}\s*=\s*(\w+)", text)
@@ -45,7 +45,7 @@ def _option(x: Instruction, name: str, allowed: str) -> str:
 
 
 def _flag(x: Instruction, name: str) -> bool:
-    """Whether the call is configured with `name`."""
+    """Returns True if the call is configured with `name`."""
     text = _configured(x, name)
     if text not in ("true", "false"):
         raise _refused(x, name, "true or false")
@@ -232,7 +232,8 @@ def _gtsv_perturbed(e: Writer, x: Instruction) -> Instruction:
 
 
 def _eigenvalues(element_type: str, dims: tuple[int, ...]) -> list[Shape]:
-    """What holds eigenvalues that may be complex: real and imaginary parts apart, for real matrices."""
+    """Returns the shapes of what holds eigenvalues that may be complex: real and imaginary parts apart, for real
+    matrices."""
     return [Shape(element_type, dims)] * (1 if element_type in REAL_OF else 2)
 
 

@@ -14,7 +14,7 @@ from ...writing.writer import Writer
 
 
 def bitcast(w: Writer, x: Instruction, source: Shape) -> Instruction:
-    """What stands for the bitcast of an array that lies as `source`."""
+    """Returns what stands for the bitcast of an array that lies as `source`."""
     return _Bitcast(w, x).made_from(source) if x.shape.is_array else x
 
 
@@ -24,8 +24,8 @@ def bitcast_convert(w: Writer, x: Instruction, source: Shape) -> Instruction:
 
 
 def _shares_bytes(source: Shape, target: Shape) -> bool:
-    """Whether elements of one width lie in the bytes of elements of another: those of less than a byte take one each
-    inside."""
+    """Returns True if elements of one width lie in the bytes of elements of another: those of less than a byte take one
+    each inside."""
     widths = [TYPES[shape.element_type].bits for shape in (source, target)]
     return widths[0] != widths[1] and min(widths) >= 8
 
@@ -40,7 +40,7 @@ class _Bitcast:
         (self.value,) = x.operands
 
     def made_from(self, source: Shape) -> Instruction:
-        """What stands for the bitcast of an array that lies as `source`."""
+        """Returns what stands for the bitcast of an array that lies as `source`."""
         target = self.x.shape
         tiled = not (is_plain(source) and is_plain(target))
         if tiled:

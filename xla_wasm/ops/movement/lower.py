@@ -58,7 +58,7 @@ all second ones."""
 
 
 def _rows(dims: Dims) -> int:
-    """How many of a result's first dimensions lie outside of rows."""
+    """Returns the number of a result's first dimensions that lie outside of rows."""
     return next((d for d in range(len(dims)) if prod(dims[d + 1 :]) < _ROW), 0)
 
 
@@ -78,13 +78,13 @@ def concatenate_kernel(k: Kernel, x: Instruction) -> None:
                     k.store(x, (*inner[:d], inner[d] + shift, *inner[d + 1 :]), k.e.value(operand, inner))
 
                 if outer == d < _rows(dims):
-                    with k.b.loop(operand.shape.dimensions[d], ranged=True) as i:
+                    with k.b.loop(operand.shape.dimensions[d], chunked=True) as i:
                         nest(k.b, operand.shape.dimensions[d + 1 :], body, done=(*index, i))
                 else:
                     nest(k.b, operand.shape.dimensions[outer:], body, done=index)
             start += operand.shape.dimensions[d]
 
-    scalar_nest(k.b, dims[:outer], row, ranged=True)
+    scalar_nest(k.b, dims[:outer], row, chunked=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,7 +127,7 @@ def pad_kernel(k: Kernel, x: Instruction) -> None:
         return
     spans = _spans(x)
     if any(s.count == 0 for s in spans):
-        nest(k.b, dims, lambda index: k.store(x, index, fill), ranged=True)
+        nest(k.b, dims, lambda index: k.store(x, index, fill), chunked=True)
         return
     rows = _rows(dims)
     moves = operand not in k.placed
@@ -141,13 +141,13 @@ def pad_kernel(k: Kernel, x: Instruction) -> None:
         s = spans[d]
 
         def border(low: int, high: int) -> None:
-            with k.b.loop(high - low, ranged=True) as i:
+            with k.b.loop(high - low, chunked=True) as i:
                 nest(k.b, dims[d + 1 :], lambda place: k.store(x, place, fill), done=(*index, i + low))
 
         if s.at:
             border(0, s.at)
         if moves or any(further.borders or further.step > 1 for further in spans[d + 1 :]):
-            with k.b.loop(s.count, ranged=s.size > 1) as i:
+            with k.b.loop(s.count, chunked=s.size > 1) as i:
                 level((*index, i + s.at), (*inner, i + s.first))
         if s.at + s.count < s.size:
             border(s.at + s.count, s.size)

@@ -1,0 +1,1 @@
+"""Random bits and numbers, the same in every host."""

@@ -112,7 +112,7 @@ def _blocks(b: Builder, count: int, block: Callable[[Affine], None]) -> None:
     if count == 1:
         block(Affine())
     elif count:
-        b.vectorized(count, block, padded=True, ranged=True)
+        b.vectorized(count, block, padded=True, chunked=True)
 
 
 def _interleave(k: Kernel, target: Source, start: Affine, words: tuple[Val, ...]) -> None:

@@ -33,8 +33,8 @@ class Best:
 
 
 def best(x: Instruction) -> Best | None:
-    """What a reduction of an array, and of the places of its elements along one dimension, looks for; None if it is
-    another one."""
+    """Returns what a reduction of an array, and of the places of its elements along one dimension, looks for; None if
+    it is another one."""
     if x.opcode != "reduce" or len(x.operands) != 4 or len(x.attrs["dimensions"]) != 1:
         return None
     operand, places = x.operands[:2]
@@ -64,7 +64,7 @@ def best(x: Instruction) -> Best | None:
 
 
 def _coordinate(x: Instruction, index: Index, count: int) -> Affine | None:
-    """What an array of places, less than `count`, has at an index; None if that is unknown."""
+    """Returns what an array of places, less than `count`, has at an index; None if that is unknown."""
     if x.opcode == "iota":
         return index[x.attrs["iota_dimension"]]
     if x.opcode == "convert" and TYPES[x.operands[0].shape.element_type].kind in ("signed", "unsigned"):
@@ -78,9 +78,9 @@ def _coordinate(x: Instruction, index: Index, count: int) -> Affine | None:
 
 
 def _looks_for(reducer: Computation, none: bool, greatest: bool) -> bool:
-    """Whether a reducer of (a, i) and (b, j) gives the better one, and of equal ones that which is first: tried in
-    every order that two numbers and two places can have. It may be made of comparisons, of logic and of choices only,
-    so there is nothing else to try."""
+    """Returns True if a reducer of (a, i) and (b, j) gives the better one, and of equal ones that which is first: tried
+    in every order that two numbers and two places can have. It may be made of comparisons, of logic and of choices
+    only, so there is nothing else to try."""
     for numbers, places in product(range(6 if none else 3), range(3)):
         made = _outcome(reducer, numbers, places)
         if made is None:
@@ -97,7 +97,7 @@ def _looks_for(reducer: Computation, none: bool, greatest: bool) -> bool:
 
 
 def _outcome(reducer: Computation, numbers: int, places: int) -> tuple[str, str] | None:
-    """What a reducer chooses where its numbers and places have this order; None if it does anything else than
+    """Returns what a reducer chooses where its numbers and places have this order; None if it does anything else than
     choose."""
     made: dict[Instruction, str | bool] = {}
     own = reducer.parameters[0].shape.element_type
@@ -117,7 +117,8 @@ def _outcome(reducer: Computation, numbers: int, places: int) -> tuple[str, str]
 
 
 def _chosen(x: Instruction, operands: list[str | bool], own: str, numbers: int, places: int) -> str | bool | None:
-    """Which parameter an instruction of a reducer of numbers of the type `own` gives, or whether a condition holds."""
+    """Returns which parameter an instruction of a reducer of numbers of the type `own` gives, or whether a condition
+    holds."""
     if x.opcode == "parameter":
         return "aibj"[x.attrs["parameter_number"]]
     if x.opcode == "convert" and TYPES[x.shape.element_type].kind == "float" and operands[0] in ("a", "b"):
@@ -145,7 +146,7 @@ def _chosen(x: Instruction, operands: list[str | bool], own: str, numbers: int, 
 
 
 def _order(p: str | bool, q: str | bool, numbers: int, places: int) -> int:
-    """How two parameters lie to each other."""
+    """Returns how two parameters lie to each other."""
     if p == q:
         none = p == "a" and numbers in (_A_NONE, _BOTH_NONE) or p == "b" and numbers in (_B_NONE, _BOTH_NONE)
         return _BOTH_NONE if none else _EQUAL
@@ -209,8 +210,8 @@ class Running:
         return self.b.gt(value, extreme) if self.greatest else self.b.lt(value, extreme)
 
     def later(self, best: list[Val], others: list[Val]) -> tuple[Val, list[Val]]:
-        """Whether the best of later elements, each state one lane, is better than that so far, and the state of
-        both."""
+        """Returns a condition that is true if the best of later elements, each state one lane, is better than that so
+        far, and the state of both."""
         b = self.b
         better = self._better(others[0], best[0])
         made = [b.select(better, others[0], best[0])]

@@ -29,8 +29,9 @@ _ROWS = 4
 
 
 def columns_together(x: Instruction, work: int) -> int:
-    """How many vectors of neighbouring results of a reduction are best computed side by side, where each needs so much
-    work an element: more than one where it goes down columns, of which a vector takes a part of a cache line only."""
+    """Returns the number of vectors of neighbouring results of a reduction that are best computed side by side, where
+    each needs so much work an element: more than one where it goes down columns, of which a vector takes a part of a
+    cache line only."""
     if x.opcode != "reduce" or x.shape.is_tuple or not x.shape.rank:
         return 1
     shape, dims = x.operands[0].shape.dimensions, x.attrs["dimensions"]
@@ -72,7 +73,8 @@ def columns(e: Elemental, x: Instruction, indices: list[Index]) -> list[Val]:
 
 
 def columns_in_memory(x: Instruction, work: int) -> int:
-    """How many columns' sums are best kept in memory, so that rows are read as they lie; 0: the sums stay in registers.
+    """Returns the number of columns whose sums are best kept in memory, so that rows are read as they lie; 0: the sums
+    stay in registers.
 
     `x` is a reduction for which `columns_together` gives more than one.
     """
@@ -115,7 +117,8 @@ class ColumnSums:
     def _turns(
         self, trips: int, into: Source, width: int, turns: Callable[[Affine, int, Source], None], level: int
     ) -> None:
-        """What `Parts.turns` does with accumulators in registers: sums of parts, so that rounding errors do not add up.
+        """Does what `Parts.turns` does with accumulators in registers: sums of parts, so that rounding errors do not
+        add up.
 
         `turns` adds a number of turns, from one on, to an array.
         """

@@ -31,7 +31,8 @@ def combiner(computation: Computation, call: Any, at_once: bool = False) -> tupl
 
 
 def rounds(computation: Computation) -> bool:
-    """Whether a reducer that is one operation makes floats narrower than f32 which are neither of its operands."""
+    """Returns True if a reducer that is one operation makes floats narrower than f32 which are neither of its
+    operands."""
     type_ = TYPES[computation.root.shape.element_type]
     return type_.kind == "float" and type_.bits < 32 and computation.root.opcode in ("add", "multiply")
 

@@ -154,8 +154,8 @@ def _search_along(r: Search, size: int, number: Callable[[Affine, int], Val]) ->
 
 
 def _best_block(r: Search, size: int, number: Callable[[Affine, int], Val]) -> Val:
-    """Where the first block of `_BLOCK` elements begins that has what is searched for: a walk over the numbers, without
-    their places.
+    """Returns the place of the first block of `_BLOCK` elements that has what is searched for: a walk over the numbers,
+    without their places.
 
     The last block reaches back over the end of the one before it, where nothing is better than what that has.
     """
@@ -259,13 +259,14 @@ def _loop(b: Builder, trips: int, inits: list[Val], body: _Turn, step: int = 1, 
 
 
 def block_of(trips: int, run: int) -> int:
-    """How many turns of `run` additions each make one partial sum: if possible so many that no turns are left over."""
+    """Returns the number of turns, of `run` additions each, that make one partial sum: if possible so many that no
+    turns are left over."""
     most = max(1, _CHAIN // max(run, 1))
     return next((k for k in range(most, most // 2, -1) if trips % k == 0), most) if trips > most else most
 
 
 def _chain(trips: int, run: int) -> int:
-    """How many additions `Parts.turns` makes one after another."""
+    """Returns the number of additions that `Parts.turns` makes one after another."""
     block = block_of(trips, run)
     return trips * run if trips <= block else _chain(trips // block, 1) + (trips % block > 0)
 

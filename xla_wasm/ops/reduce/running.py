@@ -43,7 +43,7 @@ class Running:
         return [self.combine(p[0], q[0])]
 
     def result(self, state: list[Val]) -> Val:
-        """What the state stands for."""
+        """Returns what the state stands for."""
         return state[0]
 
 
@@ -89,6 +89,6 @@ class _Extreme(Running):
 def running(
     b: Builder, opcode: str, dtype: str, combine: Callable[[Val, Val], Val], lanes: int, elements: int
 ) -> Running:
-    """How a reducer that is the monoid `opcode` goes through so many elements, in so many lanes."""
+    """Returns how a reducer that is the monoid `opcode` goes through so many elements, in so many lanes."""
     extreme = opcode in ("maximum", "minimum") and dtype in ("f32", "f64") and lanes > 1 and elements >= _LEAST
     return (_Extreme if extreme else Running)(b, opcode, dtype, combine)

@@ -36,8 +36,8 @@ def _window(size: int, window: int) -> WindowDimension:
 
 
 def free(x: Instruction) -> bool:
-    """Whether all ways of taking a reduction apart give the same, but for the last bits of sums and products of wide
-    floats; or whether XLA takes it at once, since it has several operands."""
+    """Returns True if all ways of taking a reduction apart give the same, but for the last bits of sums and products of
+    wide floats; or if XLA takes it at once, since it has several operands."""
     if len(x.operands) != 2:
         return True
     opcode, dtype = monoid(x.called[0]), x.shape.element_type

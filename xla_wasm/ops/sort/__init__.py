@@ -1,0 +1,1 @@
+"""Sorts and the greatest elements, by any comparator."""

@@ -25,7 +25,7 @@ def _topk(e: Writer, x: Instruction) -> Instruction:
 
 
 def _is_walked(count: int, length: int) -> bool:
-    """Whether walks over a row find its best sooner than a sort."""
+    """Returns True if walks over a row find its best sooner than a sort."""
     return length >= max(_SHORT, _SHARE * count, count * count // _PAIRS)
 
 

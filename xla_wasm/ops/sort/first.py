@@ -50,7 +50,7 @@ def _first_parts(
 
 
 def _counts(x: Instruction, dim: int) -> bool:
-    """Whether an operand holds the place of each element along the dimension."""
+    """Returns True if an operand holds the place of each element along the dimension."""
     return x.shape.element_type == "s32" and x.attrs.get("iota_dimension") == dim
 
 

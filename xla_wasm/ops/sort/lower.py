@@ -71,7 +71,7 @@ def sort_kernel(k: Kernel, x: Instruction) -> None:
 
 
 def _method(k: Kernel, order: Order, x: Instruction, length: int) -> Radix | Introsort | _Merge:
-    """How the rows of one sort are sorted."""
+    """Returns the way in which the rows of one sort are sorted."""
     dtypes = [o.shape.element_type for o in x.operands]
     key = key_of(x.called[0])
     free = x.attrs["is_stable"] or (key is not None and key.identifies(dtypes))
@@ -149,7 +149,8 @@ class _Merge:
             self.b.store_at(m, at(target), value, dtype)
 
     def goes_first(self, right: Element, left: Element, position: Val) -> Val:
-        """Whether an element of a right run, which lies at `position`, goes before one of its left run."""
+        """Returns a condition that is true if an element of a right run, which lies at `position`, goes before one of
+        its left run."""
         first = self.order.less(right, left)
         return (
             first

@@ -44,11 +44,11 @@ class Key:
 
     @property
     def may_fail(self) -> bool:
-        """Whether elements may come before none and after none: NaNs in plain comparisons."""
+        """True if elements may come before none and after none: NaNs in plain comparisons."""
         return is_float(self.dtype) and not self.total
 
     def identifies(self, dtypes: list[str]) -> bool:
-        """Whether elements with equal keys are the same, bit for bit."""
+        """Returns True if elements with equal keys are the same, bit for bit."""
         return len(dtypes) == 1 and self.expression.root.opcode == "parameter" and not self.may_fail
 
     @property
@@ -114,7 +114,7 @@ def _needed(root: Instruction) -> dict[Instruction, None]:
 
 
 def _side(root: Instruction) -> int | None:
-    """Which of the two elements an expression is made of; None if of both or neither."""
+    """Returns which of the two elements an expression is made of; None if of both or neither."""
     sides = {x.attrs["parameter_number"] % 2 for x in _needed(root) if x.opcode == "parameter"}
     return sides.pop() if len(sides) == 1 else None
 
@@ -175,7 +175,7 @@ class Radix:
         b.vectorized(self.length, put)
 
     def shows(self, keys: Val, memories: list[Val]) -> Val:
-        """Whether the order of elements with equal keys can be seen."""
+        """Returns a condition that is true if the order of elements with equal keys can be seen."""
         b, last = self.b, self.length - 1
 
         def differ(memory: Val, dtype: str, i: Affine) -> Val:
@@ -183,7 +183,7 @@ class Radix:
             return b.ne(*(b.load_at(memory, i + k, bits, pure=False) for k in range(2)))
 
         def seen(i: Affine) -> Val:
-            """Whether this element and the next have equal keys, and are not equal."""
+            """Returns a condition that is true if this element and the next have equal keys, and are not equal."""
             some = [differ(m, dtype, i) for m, dtype in zip(memories, self.dtypes[1:])]
             return b.andnot(reduce(b.or_, some), differ(keys, self.key.stored, i))
 
@@ -212,14 +212,14 @@ class Radix:
         b.vectorized(self.length, one)
 
     def digit(self, key: Val, turn: Val) -> Val:
-        """Where the count of a key's digit lies."""
+        """Returns the address of the count of a key's digit."""
         b = self.b
         amount = b.mul(turn, b.const("s32", _DIGIT))
         digit = b.convert(b.and_(b.shr_u(key, amount), b.const(key.dtype, _VALUES - 1)), "s32")
         return b.add(digit, b.mul(turn, b.const("s32", _VALUES)))
 
     def count(self) -> None:
-        """How often each digit occurs."""
+        """Counts how often each digit occurs."""
         b, counts = self.b, self.counts
         nest(b, counts.dims, lambda i: b.store(counts.number, i[0], b.const("s32", 0), "s32"))
         with b.loop(self.length) as i:

@@ -94,7 +94,7 @@ def best_first(instr: Instruction, operands: list[Value]) -> Value:
 
 
 def _order(x: Array, largest: bool, dim: int) -> Array:
-    """Where elements come from in total order, best first, equals by index."""
+    """Returns the places that elements come from in total order, best first, equals by index."""
     if x.dtype.kind in "fV":
         key = total_order_key(x)
     else:

@@ -109,8 +109,8 @@ class _TopK:
         return self.b.gt(p, q) if self.largest else self.b.lt(p, q)
 
     def reaches(self, word: Val, bound: Val) -> Val:
-        """Whether an element is as good as a bound. Turning all words as the bound is turned gives the order around
-        it."""
+        """Returns a condition that is true if an element is as good as a bound. Turning all words as the bound is
+        turned gives the order around it."""
         turned = self.turned(word, bound)
         return self.b.ge(turned, bound) if self.largest else self.b.le(turned, bound)
 
@@ -183,7 +183,7 @@ class _TopK:
         return bound.result
 
     def number(self, n: int) -> Val:
-        """What lanes count in."""
+        """Returns a number in the type that lanes count in."""
         return self.b.const("s64" if self.b.lanes == 2 else "s32", n)
 
     def counted(self, count: Val, mask: Val) -> Val:
@@ -262,7 +262,7 @@ class _TopK:
         b.store(self.bound.number, ZERO, b.select(b.eq(bound, limit), bound, further), self.key)
 
     def rank(self, mine: Val, number: Val, count: Val) -> Val:
-        """How many of the elements go before one: better ones, and equal ones that stand before it."""
+        """Returns the number of elements that go before one: better ones, and equal ones that stand before it."""
         b = self.b
         with b.repeat() as loop:
             start = b.carry(loop, b.const("s32", 0))

@@ -11,7 +11,7 @@ Element = tuple[int, int]
 
 
 def unstable_order(keys: list[int]) -> list[int]:
-    """Where the elements with these keys come from, in their order after sorting."""
+    """Returns the places that the elements with these keys come from, in their order after sorting."""
     row = [(key, i) for i, key in enumerate(keys)]
     ranges = [(0, len(row), 2 * (len(row).bit_length() - 1))]
     while ranges:

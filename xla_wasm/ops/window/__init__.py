@@ -1,0 +1,1 @@
+"""Reductions over windows, and gradients of these; convolutions are another family."""

@@ -28,7 +28,8 @@ class Cumulative:
 
 
 def cumulative(x: Instruction) -> Cumulative | None:
-    """What a reduce-window is, if every result is the reduction of all elements up to its own place, or from it on."""
+    """Returns the running reduction that a reduce-window is, if every result is the reduction of all elements up to its
+    own place, or from it on."""
     found: Cumulative | None = None
     for d, (w, size) in enumerate(zip(x.attrs["window"].dimensions, x.operands[0].shape.dimensions)):
         if w.size == 1 and w.stride == 1 and w.base_dilation == 1 and not (w.padding_low or w.padding_high):
@@ -45,7 +46,7 @@ def cumulative(x: Instruction) -> Cumulative | None:
 
 
 def _symmetric(computation: Computation) -> bool:
-    """Whether a reducer of one operand, by the look of it, gives the same when its parameters change places."""
+    """Returns True if a reducer of one operand, by the look of it, gives the same when its parameters change places."""
     if len(computation.parameters) != 2 or any(x.called for x in computation.instructions):
         return False
     numbers: dict[object, int] = {}
@@ -188,7 +189,7 @@ def _prefixes(k: Kernel, x: Instruction, walk: Cumulative, inits: list[Val]) -> 
 
 
 def _sums(computation: Computation, count: int) -> bool:
-    """Whether a reducer of `count` operands adds each of them to its accumulator."""
+    """Returns True if a reducer of `count` operands adds each of them to its accumulator."""
     root = computation.root
     parts = root.operands if root.opcode == "tuple" else [root]
 

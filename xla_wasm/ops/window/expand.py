@@ -27,7 +27,7 @@ def whole(window: tuple[WindowDimension, ...], dims: tuple[int, ...]) -> tuple[i
 def _inside(
     e: Writer, out: Place, inner: Place, window: tuple[WindowDimension, ...], dims: tuple[int, ...]
 ) -> tuple[Place, Instruction]:
-    """Where an element of a window lies in the array, and whether it does."""
+    """Returns the place of an element of a window in the array, and a condition that is true if it has one."""
     place: Place = []
     valid = e.scalar("pred", 1)
     for o, i, w, size in zip(out, inner, window, dims):

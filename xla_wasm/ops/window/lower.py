@@ -72,7 +72,7 @@ def reduce_window_kernel(k: Kernel, x: Instruction) -> None:
         for leaf, v in enumerate(value if isinstance(value, list) else [value]):
             k.store(x, index, v if v.op in ("const", "result", "carry") else k.b.pin(v), leaf)
 
-    nest(k.b, next(s.dimensions for _, s in x.shape.leaves()), element, ranged=True)
+    nest(k.b, next(s.dimensions for _, s in x.shape.leaves()), element, chunked=True)
 
 
 def select_and_scatter_kernel(k: Kernel, x: Instruction) -> None:

@@ -15,7 +15,7 @@ _WINDOW = Attr("window", "window", (15,), Window())
 
 
 def _places(instr: Instruction, shape: Shape, rule: int) -> list[int]:
-    """How often the window fits along each dimension."""
+    """Returns how often the window fits along each dimension."""
     window = instr.attrs["window"]
     if window is None or len(window.dimensions) != shape.rank:
         raise broken(
@@ -50,8 +50,8 @@ def _select_and_scatter(instr: Instruction) -> Shape:
 
 
 def in_window(place: int, tap: int, w: WindowDimension, domain: tuple[int, ...]) -> Coordinate | None:
-    """Where a window's element lies: `place` and `tap` are the dimensions of the window's index and of the index in
-    it."""
+    """Returns the coordinate of a window's element: `place` and `tap` are the dimensions of the window's index and of
+    the index in it."""
     if w.base_dilation != 1 or w.window_reversal:
         return None
     return Coordinate(-w.padding_low, ((w.stride, place, 1, domain[place]), (w.window_dilation, tap, 1, domain[tap])))

@@ -100,83 +100,33 @@ SAMPLES: tuple[Sample, ...] = (
     _sum(_GRID[None, :, :, None], 0, [[[[13], [11]], [[12], [18]]]], "batch and channel", (1,), (2, 2), (2, 2), (1,)),
     _sum(np.zeros((0, 3)), 0, np.zeros((0, 2)), "empty", (1,), (2,)),
     _sum(_LINE, 1, [2, 6, 12, 20], "product", (2,), opcode="multiply"),
-    case(
-        "reduce-window",
-        (f32([1, nan, 3]), f32(-inf)),
-        f32([nan, nan]),
-        name="NaN",
-        called=(reducer("maximum", "f32"),),
-        window=_window((2,)),
-    ),
-    case(
-        "reduce-window",
-        (s32(_LINE), s32(0)),
-        s32([1, 3, 6, 10, 15]),
-        name="prefix sums",
-        called=(reducer("add", "s32"),),
-        window=_window((5, 1, 4, 0)),
-    ),
+    case("reduce-window", (f32([1, nan, 3]), f32(-inf)), f32([nan, nan]), name="NaN",
+        called=(reducer("maximum", "f32"),), window=_window((2,))),
+    case("reduce-window", (s32(_LINE), s32(0)), s32([1, 3, 6, 10, 15]), name="prefix sums",
+        called=(reducer("add", "s32"),), window=_window((5, 1, 4, 0))),
     *(
-        case(
-            "reduce-window",
-            (array(t, _LINE), array(t, 0)),
-            array(t, [2, 3, 4, 5]),
-            called=(reducer("maximum", t),),
-            window=_window((2,)),
-        )
+        case("reduce-window", (array(t, _LINE), array(t, 0)), array(t, [2, 3, 4, 5]), called=(reducer("maximum", t),),
+            window=_window((2,)))
         for t in ("f64", "s32", "u32", "s8", "u8", "s64")
     ),
-    case(
-        "reduce-window",
-        (f32([3, 1, 4, 1, 5]), s32([0, 1, 2, 3, 4]), f32(-inf), s32(-1)),
-        (f32([3, 4, 4, 5]), s32([0, 2, 2, 4])),
-        name="two operands",
-        called=(_ARGMAX,),
-        window=_window((2,)),
-    ),
-    case(
-        "reduce-window",
-        (f32([3, 1, 4, 1, 5]), s32([0, 1, 2, 3, 4]), f32(-inf), s32(-1)),
-        (f32([3, 3, 4, 4, 5]), s32([0, 0, 2, 2, 4])),
-        name="prefixes of two operands",
-        called=(_ARGMAX,),
-        window=_window((5, 1, 4, 0)),
-    ),
-    case(
-        "reduce-window",
-        (f32([3, 1, 4]), s32([0, 1, 2]), f32(-inf), s32(-1)),
-        (f32([3, 3, 1, 4, 4]), s32([0, 0, 1, 2, 2])),
-        name="two operands, padding and base dilation",
-        called=(_ARGMAX,),
-        window=_window((3, 1, 1, 1, 1, 2)),
-    ),
-    case(
-        "reduce-window",
-        (f32(_LINE), f32(0)),
-        (f32([3, 5, 7, 9]),),
-        name="a tuple of one",
-        called=(_ONE_TUPLE,),
-        window=_window((2,)),
-    ),
+    case("reduce-window", (f32([3, 1, 4, 1, 5]), s32([0, 1, 2, 3, 4]), f32(-inf), s32(-1)),
+        (f32([3, 4, 4, 5]), s32([0, 2, 2, 4])), name="two operands", called=(_ARGMAX,), window=_window((2,))),
+    case("reduce-window", (f32([3, 1, 4, 1, 5]), s32([0, 1, 2, 3, 4]), f32(-inf), s32(-1)),
+        (f32([3, 3, 4, 4, 5]), s32([0, 0, 2, 2, 4])), name="prefixes of two operands", called=(_ARGMAX,),
+        window=_window((5, 1, 4, 0))),
+    case("reduce-window", (f32([3, 1, 4]), s32([0, 1, 2]), f32(-inf), s32(-1)),
+        (f32([3, 3, 1, 4, 4]), s32([0, 0, 1, 2, 2])), name="two operands, padding and base dilation", called=(_ARGMAX,),
+        window=_window((3, 1, 1, 1, 1, 2))),
+    case("reduce-window", (f32(_LINE), f32(0)), (f32([3, 5, 7, 9]),), name="a tuple of one", called=(_ONE_TUPLE,),
+        window=_window((2,))),
     *(
-        case(
-            "reduce-window",
-            (array(t, [1, 1j, 2, 3 - 1j]), array(t, init)),
-            array(t, expected),
-            name=opcode,
-            called=(reducer(opcode, t),),
-            window=_window((2, 1, 1, 0)),
-        )
+        case("reduce-window", (array(t, [1, 1j, 2, 3 - 1j]), array(t, init)), array(t, expected), name=opcode,
+            called=(reducer(opcode, t),), window=_window((2, 1, 1, 0)))
         for t in ("c64", "c128")
         for opcode, init, expected in (("add", 0, [1, 1 + 1j, 2 + 1j, 5 - 1j]), ("multiply", 1, [1, 1j, 2j, 6 - 2j]))
     ),
-    case(
-        "select-and-scatter",
-        (array("c64", [1, -3j, 2, 2j]), array("c64", [10 + 1j, 20 - 1j]), array("c64", 1j)),
-        array("c64", [1j, 10 + 2j, 20, 1j]),
-        called=(_NO_SHORTER, reducer("add", "c64")),
-        window=_window((2, 2)),
-    ),
+    case("select-and-scatter", (array("c64", [1, -3j, 2, 2j]), array("c64", [10 + 1j, 20 - 1j]), array("c64", 1j)),
+        array("c64", [1j, 10 + 2j, 20, 1j]), called=(_NO_SHORTER, reducer("add", "c64")), window=_window((2, 2))),
     case(
         "select-and-scatter",
         (array("c128", [1, -3j, 2, 2j]), array("c128", [10 + 1j, 20 - 1j, 2]), array("c128", 1j)),
@@ -208,30 +158,13 @@ SAMPLES: tuple[Sample, ...] = (
     _pooled(
         [[[1], [5]], [[7], [2]]], [[[3]], [[4]]], [[[0], [3]], [[4], [0]]], "batch and channel", (1,), (2, 2), (1,)
     ),
-    case(
-        "reduce-window",
-        (f32(np.arange(24).reshape(4, 6)), f32(-inf)),
-        f32([[8, 11], [20, 23]]),
-        name="tiles of 2 by 3",
-        called=(reducer("maximum", "f32"),),
-        window=Window((WindowDimension(2, 2), WindowDimension(3, 3))),
-    ),
-    case(
-        "reduce-window",
-        (_POWERS, f32(inf)),
-        f32([100, 1]),
-        name="least, valid",
-        called=(reducer("minimum", "f32"),),
-        window=Window((WindowDimension(3, 2),)),
-    ),
-    case(
-        "reduce-window",
-        (_POWERS, f32(inf)),
-        f32([1000, 10, 1]),
-        name="least, same",
-        called=(reducer("minimum", "f32"),),
-        window=Window((WindowDimension(3, 2, 1, 1),)),
-    ),
+    case("reduce-window", (f32(np.arange(24).reshape(4, 6)), f32(-inf)), f32([[8, 11], [20, 23]]),
+        name="tiles of 2 by 3", called=(reducer("maximum", "f32"),),
+        window=Window((WindowDimension(2, 2), WindowDimension(3, 3)))),
+    case("reduce-window", (_POWERS, f32(inf)), f32([100, 1]), name="least, valid", called=(reducer("minimum", "f32"),),
+        window=Window((WindowDimension(3, 2),))),
+    case("reduce-window", (_POWERS, f32(inf)), f32([1000, 10, 1]), name="least, same",
+        called=(reducer("minimum", "f32"),), window=Window((WindowDimension(3, 2, 1, 1),))),
     case(
         "reduce-window",
         (s32([[1, 2], [3, 4], [5, 6]]), s32(0)),
@@ -245,12 +178,9 @@ SAMPLES: tuple[Sample, ...] = (
             )
         ),
     ),
-    case(
-        "select-and-scatter",
+    case("select-and-scatter",
         (f32([[7, 2, 5, 3, 8], [3, 8, 9, 3, 4], [1, 5, 7, 5, 6], [0, 6, 2, 10, 2]]), f32([[2, 6], [3, 1]]), f32(0)),
-        f32([[0, 0, 0, 0, 0], [0, 0, 8, 0, 0], [0, 0, 3, 0, 0], [0, 0, 0, 1, 0]]),
-        name="overlapping columns",
+        f32([[0, 0, 0, 0, 0], [0, 0, 8, 0, 0], [0, 0, 3, 0, 0], [0, 0, 0, 1, 0]]), name="overlapping columns",
         called=(function("f32, f32", lambda b, x, y: b.op("compare", x, y, direction="GE")), reducer("add", "f32")),
-        window=Window((WindowDimension(2, 2), WindowDimension(3, 2))),
-    ),
-)
+        window=Window((WindowDimension(2, 2), WindowDimension(3, 2)))),
+)  # fmt: skip

@@ -32,7 +32,8 @@ class Sliding:
 
 
 def sliding(x: Instruction) -> Sliding | None:
-    """What a reduce-window without padding is, if the steps are fewer than the windows' elements."""
+    """Returns the sliding reduction that a reduce-window without padding is, if the steps are fewer than the windows'
+    elements."""
     opcode = monoid(x.called[0]) if len(x.operands) == 2 and x.shape.is_array else None
     window = x.attrs["window"].dimensions
     long = [d for d, w in enumerate(window) if w.size > 1]

@@ -35,11 +35,11 @@ class Device:
     """One device, as the operations that it runs see it."""
 
     number: int
-    meeting: Meeting
+    rendezvous: Rendezvous
 
     @property
     def grid(self) -> Grid:
-        return self.meeting.grid
+        return self.rendezvous.grid
 
     @property
     def replica(self) -> int:
@@ -51,12 +51,12 @@ class Device:
 
     def send(self, receiver: int, channel: Hashable, value: Value) -> None:
         """Hands a value to a device, which may be this one. It never waits."""
-        self.meeting.put((self.number, receiver, channel), value)
+        self.rendezvous.put((self.number, receiver, channel), value)
 
     def receive(self, sender: int, channel: Hashable, instr: Instruction) -> Value:
         """The next value that a device has handed to this one on a channel; waits for it, in the instruction
         `instr`."""
-        return self.meeting.take(self.number, sender, channel, instr)
+        return self.rendezvous.take(self.number, sender, channel, instr)
 
     def gather(self, members: Sequence[int], value: Value, instr: Instruction) -> list[Value]:
         """The values of all members of a group that this device is one of, in the group's order."""
@@ -66,7 +66,7 @@ class Device:
 
 
 @dataclass(slots=True)
-class Meeting:
+class Rendezvous:
     """All devices of a run, and what lies between them: a queue for each sender, receiver and channel."""
 
     grid: Grid
@@ -79,7 +79,7 @@ class Meeting:
         self._states = [_State() for _ in range(self.grid.size)]
 
     def run(self, work: Callable[[Device], Result]) -> list[Result]:
-        """What every device makes of `work`. If one fails, the others end too, and its error is raised."""
+        """Returns what every device makes of `work`. If one fails, the others end too, and its error is raised."""
         results: dict[int, Result] = {}
 
         def live(device: Device) -> None:
@@ -174,4 +174,4 @@ class Meeting:
 
 def alone() -> Device:
     """The one device of an evaluation on one."""
-    return Device(0, Meeting(Grid(1, 1)))
+    return Device(0, Rendezvous(Grid(1, 1)))

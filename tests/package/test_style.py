@@ -1,0 +1,83 @@
+"""How the project's code is written, where no linter has a rule for it, and that the linters run before commits."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pre_commit.clientlib import load_config
+
+from tests.support.node_host import node_for
+
+ROOT = Path(__file__).parents[2]
+QUESTION = re.compile(r"(What|Whether|How|Where|Which|Who|Why|When)\b")
+
+
+def functions(source: str) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, str]]:
+    """The functions of a file that have a docstring, each with its docstring."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (text := ast.get_docstring(node)):
+            yield node, text
+
+
+def questions(source: str) -> list[int]:
+    """The lines of functions whose docstring begins as a question does, and so has no verb of its own."""
+    return [node.lineno for node, text in functions(source) if QUESTION.match(text)]
+
+
+@pytest.mark.parametrize("text", ["What it has.", "Whether it has any.", "How many it has."])
+def test_questions_are_found(text: str) -> None:
+    assert questions(f'def f():\n    """{text}"""\n') == [1]
+    assert questions('def f():\n    """Returns what it has."""\n') == []
+
+
+def test_docstrings_of_functions_are_sentences() -> None:
+    """They say what the function does or returns: "Returns the ...", "Returns True if ...", and so on."""
+    paths = sorted((ROOT / "xla_wasm").rglob("*.py"))
+    found = [f"{path.relative_to(ROOT)}:{line}" for path in paths for line in questions(path.read_text("utf-8"))]
+    assert len(paths) > 400 and found == []
+
+
+def hooks() -> dict[str, str]:
+    """The hooks of .pre-commit-config.yaml: the name of each and its command. Raises an error of pre-commit's if the
+    file is not as that wants it."""
+    (repository,) = load_config(str(ROOT / ".pre-commit-config.yaml"))["repos"]
+    assert repository["repo"] == "local", "hooks are tools that are here, and need no network"
+    return {hook["id"]: hook["entry"] for hook in repository["hooks"]}
+
+
+def test_hooks_are_the_lint_of_the_build() -> None:
+    """`./build.sh test` runs the same commands on all files, so that a clean tree passes the hooks."""
+    found = re.search(r"^lint\(\) \{\n(.*?)^\}", (ROOT / "build.sh").read_text("utf-8"), re.MULTILINE | re.DOTALL)
+    assert found
+    commands = [line.strip().removesuffix(" .") for line in found[1].splitlines() if not line.strip().startswith("say")]
+    for_files = re.compile(r" --(force-exclude|no-errors-on-unmatched)")
+    assert commands == [for_files.sub("", command) for command in hooks().values()]
+
+
+@pytest.mark.parametrize(
+    ("name", "file", "good", "bad"),
+    [
+        ("ruff", "x.py", "x = 1\n", "import os\n"),
+        ("ruff-format", "x.py", "x = 1\n", "x=1\n"),
+        ("biome", "web/x.js", "export const x = 1;\n", "export const x=1\n"),
+        ("biome", "web/x.js", "export const x = 1;\n", "debugger;\n"),
+    ],
+)
+def test_hooks_find_faults(name: str, file: str, good: str, bad: str, tmp_path: Path) -> None:
+    program, *arguments = hooks()[name].split()
+    for settings in ("pyproject.toml", "biome.json"):
+        shutil.copy(ROOT / settings, tmp_path)
+    path = tmp_path / file
+    path.parent.mkdir(exist_ok=True)
+    environment = {"PATH": f"{Path(str(node_for('simd128'))).parent}:/usr/bin:/bin"}
+    for text, clean in ((good, True), (bad, False)):
+        path.write_text(text)
+        command = [ROOT / program, *arguments, file]
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=60)
+        assert (done.returncode == 0) is clean, done.stdout + done.stderr

@@ -1,0 +1,100 @@
+"""What takes long to make and is made once for all processes of a run: a wheel of this tree, and Pyodide with it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.node_host import node_for
+from xla_wasm.artifact import Artifact
+from xla_wasm.hlo.ir import Module
+from xla_wasm.options import Options
+
+ROOT = Path(__file__).parents[2]
+PYODIDE = ROOT / ".tools" / "pyodide" / "node_modules" / "pyodide"
+sys.path.append(str(ROOT / "tools"))
+
+
+def of_all(factory: pytest.TempPathFactory) -> Path:
+    """The temporary folder that all processes of a run have in common."""
+    base = factory.getbasetemp()
+    return base.parent if "PYTEST_XDIST_WORKER" in os.environ else base
+
+
+def once(factory: pytest.TempPathFactory, name: str, make: Callable[[Path], None]) -> Path:
+    """A folder that `make` fills. The first of several processes that ask makes it, the others wait."""
+    place = of_all(factory) / name
+    try:
+        place.mkdir()
+    except FileExistsError:
+        for _ in range(600):
+            if (place / "done").exists():
+                return place
+            time.sleep(0.5)
+        pytest.fail(f"{place} was never finished: see the other process")
+    make(place)
+    (place / "done").touch()
+    return place
+
+
+def shared_compile(
+    factory: pytest.TempPathFactory, compile: Callable[[Module, Options], Artifact]
+) -> Callable[[Module, Options], Artifact]:
+    """A `compile` that asks first whether another process has compiled the same."""
+    folder = of_all(factory) / "compiled"
+    folder.mkdir(exist_ok=True)
+
+    def shared(module: Module, options: Options) -> Artifact:
+        key = hashlib.sha256(module.to_proto() + repr(options).encode()).hexdigest()
+        path = folder / f"{key}.wasm"
+        if not path.exists():
+            part = folder / f"{key}.{os.getpid()}.wasm"
+            artifact = compile(module, options)
+            artifact.save(part)
+            part.replace(path)
+        return Artifact.open(path)
+
+    return shared
+
+
+def _build(place: Path) -> None:
+    # From a copy: the build makes the runtime table anew, which other tests are reading here.
+    left_out = shutil.ignore_patterns(".*", "__pycache__", "node_modules", "dist", "benchmarks", "tests")
+    shutil.copytree(ROOT, place / "source", ignore=left_out)
+    # Without an environment of its own, for which Zig would be unpacked again.
+    command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    done = subprocess.run(
+        [*command, "--wheel-dir", place, place / "source"], capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+
+
+def built_wheel(factory: pytest.TempPathFactory) -> Path:
+    """A wheel of this tree."""
+    (wheel,) = once(factory, "wheel", _build).glob("*.whl")
+    return wheel
+
+
+def pyodide_folder(factory: pytest.TempPathFactory) -> Path:
+    """Pyodide with a wheel of this tree, in one folder, as `./build.sh pyodide` makes it."""
+    if not PYODIDE.is_dir():
+        pytest.fail("no Pyodide: ./build.sh test installs it")
+
+    def make(place: Path) -> None:
+        from pyodide_package import package
+
+        package(built_wheel(factory), PYODIDE, place / "dist")
+        example = ROOT / "web" / "demo" / "playground" / "examples" / "gradient.hlo"
+        snapshot = [node_for("simd128"), ROOT / "tools" / "pyodide_snapshot.mjs", place / "dist", example]
+        done = subprocess.run(snapshot, capture_output=True, text=True, timeout=300)
+        assert done.returncode == 0, done.stderr[-2000:]
+
+    return once(factory, "pyodide", make) / "dist"
