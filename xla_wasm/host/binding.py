@@ -12,15 +12,17 @@ import ctypes
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import cache
-from importlib import import_module
 from typing import Any, NoReturn
 
 import wasmtime
 
 from ..target import EXPORTS, MEMORY
 
-ffi: Any = None
-"""`wasmtime._ffi`, once `FastCalls` have been asked for."""
+ffi: Any
+try:
+    from wasmtime import _ffi as ffi
+except ImportError:
+    ffi = None
 
 Fail = Callable[[Exception], NoReturn]
 """Raises the host's error for a `wasmtime.Trap` or `wasmtime.WasmtimeError`."""
@@ -135,7 +137,6 @@ class _FailedError(Exception):
 
 def _is_right(way: Calls) -> bool:
     """Returns True if the trial module, called in this way, gives its numbers, its memory and its trap."""
-    global ffi
     codes: list[Any] = []
 
     def fail(error: Exception) -> NoReturn:
@@ -143,7 +144,6 @@ def _is_right(way: Calls) -> bool:
         raise _FailedError
 
     try:
-        ffi = import_module("wasmtime._ffi")
         engine = wasmtime.Engine()
         store = wasmtime.Store(engine)
         instance = wasmtime.Instance(store, wasmtime.Module(engine, _TRIAL), [])
@@ -158,5 +158,5 @@ def _is_right(way: Calls) -> bool:
             except _FailedError:
                 pass
         return codes == [wasmtime.TrapCode.UNREACHABLE] * 2 and step(1) == 3
-    except (AttributeError, ImportError, TypeError, ValueError, AssertionError, ctypes.ArgumentError):
+    except (AttributeError, TypeError, ValueError, AssertionError, ctypes.ArgumentError):
         return False  # something is not there, or is another thing

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..dataclass import dataclass
 from ..errors import ArgumentError, UnsupportedError, counted
-from .manifest import MAX_DEVICES, Manifest
+from .manifest import Manifest
+from .manifest_fields import MAX_DEVICES
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import wasmtime
-from wasmtime import _ffi as ffi
 
 from ..errors import ArgumentError
 from ..target import ALONE, FAILED, MOST_PAGES, MOST_THREADS, PAGE, STOPPED
@@ -59,7 +59,9 @@ class SharedMemory(wasmtime.SharedMemory):
         self.engine = engine
         super().__init__(engine, wasmtime.MemoryType(wasmtime.Limits(pages, pages), shared=True))
 
-    def _as_extern(self) -> ffi.wasmtime_extern_t:
+    def _as_extern(self) -> Any:
+        from wasmtime import _ffi as ffi  # not for programs without threads: it may change
+
         # `ptr` gives a pointer to what wasmtime means; wasmtime-py 50 wraps it once more.
         return ffi.wasmtime_extern_t(
             ffi.WASMTIME_EXTERN_SHAREDMEMORY, ffi.wasmtime_extern_union(sharedmemory=self.ptr())
