@@ -27,7 +27,7 @@ from .excerpt import Verdict, compiled, tolerance_in
 from .isolate import Finding, isolate
 
 if TYPE_CHECKING:
-    from ..command.check import Devices, Given, Search
+    from ..command.check_options import Devices, Given, Search
 
 SHOWN = 8
 """Elements that differ, shown both ways."""

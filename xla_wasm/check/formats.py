@@ -19,7 +19,7 @@ from ..options import Options
 
 if TYPE_CHECKING:
     from ..command.base import Engine, Weights
-    from ..command.check import Given
+    from ..command.check_options import Given
 
 
 def check_formats(

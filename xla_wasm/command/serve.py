@@ -9,10 +9,10 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ..dataclass import dataclass, field
 from . import report
-from .base import AnyPath, Engine, SetOption
+from .base import AnyPath, Engine
 from .opening import read
+from .serve_options import Address, Files, Limits
 
 ReadyOption = Annotated[
     bool, typer.Option("--json", help="Print one line of JSON, for programs, when it can be asked: url, pid.")
@@ -68,76 +68,6 @@ def serve(
         webbrowser.open(url)
     with server:
         server.serve_forever()
-
-
-@dataclass(frozen=True)
-class Address:
-    """Where a server listens."""
-
-    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000
-    host: Annotated[
-        str, typer.Option("--host", help="Address to listen on; 0.0.0.0 takes requests from other machines.")
-    ] = "127.0.0.1"
-
-
-@dataclass(frozen=True)
-class Files:
-    """Where weights and states come from."""
-
-    weights: Annotated[
-        Path | None,
-        typer.Option(
-            "--weights",
-            exists=True,
-            dir_okay=False,
-            metavar="FILE",
-            help="Weights by name: a .safetensors or .npz file.",
-        ),
-    ] = None
-    settings: SetOption = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Limits:
-    """What becomes the settings of the server."""
-
-    max_concurrency: Annotated[
-        int | None,
-        typer.Option(
-            "--max-concurrency", min=1, help="Runs at once, in each process. By default one for each processor."
-        ),
-    ] = None
-    queue: Annotated[
-        int, typer.Option("--queue", min=0, help="Requests that wait beside those; more are answered with 429.")
-    ] = 256
-    batch_deadline: Annotated[
-        float | None,
-        typer.Option(
-            "--batch-deadline", min=0, metavar="MS", help="Run requests together: how long the first waits for more."
-        ),
-    ] = None
-    run_timeout: Annotated[
-        float | None, typer.Option("--run-timeout", metavar="SECONDS", help="How long a run may take.")
-    ] = None
-    body_timeout: Annotated[
-        float, typer.Option("--body-timeout", metavar="SECONDS", help="How long a body may take to arrive.")
-    ] = 30.0
-    max_body: Annotated[
-        int | None,
-        typer.Option(
-            "--max-body", min=0, metavar="BYTES", help="The largest body. By default what the inputs can need."
-        ),
-    ] = None
-    grace: Annotated[
-        float,
-        typer.Option("--grace", min=0, metavar="SECONDS", help="How long it finishes what it began, when told to end."),
-    ] = 30.0
-    reuse: Annotated[
-        bool,
-        typer.Option(
-            "--reuse-instances", help="Let instances serve one request after another: faster with large weights."
-        ),
-    ] = False
 
 
 def serve_model(

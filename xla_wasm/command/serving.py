@@ -20,7 +20,7 @@ from ..host.manifest import Leaf, Manifest
 from . import report
 from .base import Engine
 from .inputs import compiled_with, held_values, opened
-from .serve import Address, Files, Limits
+from .serve_options import Address, Files, Limits
 
 _PACKAGES = ("starlette", "uvicorn", "httptools", "python_multipart", "prometheus_client")
 

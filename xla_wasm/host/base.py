@@ -43,7 +43,6 @@ class BaseExecutable(ABC):
     ) -> None:
         """`plain` makes the slots of host functions, `slot` all others: those of arguments, results, weights, states
         and transfers."""
-        manifest.check_for_host()
         self.manifest = manifest
         self.closed = False
         """True once `close` has been called."""

@@ -38,6 +38,7 @@ class Program:
     """A compiled module that is what its manifest says: no imports, the exports of the contract, the stated memory."""
 
     def __init__(self, wasm: bytes, manifest: Manifest, weights: bytes, limits: Limits) -> None:
+        manifest.check_for_host()
         self.manifest = manifest
         self.limits = limits
         threads = manifest.threads

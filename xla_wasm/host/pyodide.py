@@ -86,6 +86,7 @@ class Executable(BaseExecutable):
         custom_calls: Mapping[str, HostFunction] | None = None,
     ) -> None:
         manifest = Manifest.parse(artifact.manifest)
+        manifest.check_for_host()
         self._arrays = arrays = _arrays()
         if memory_limit is not None and manifest.memory_bytes > memory_limit:
             raise LimitError(

@@ -1,0 +1,48 @@
+"""Options of `xla-wasm check`, in records."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ..dataclass import dataclass, field
+from .base import DimOption, InputOption, SeedOption
+
+
+@dataclass(frozen=True)
+class Given:
+    """What the module is given; what no file gives is random."""
+
+    inputs: InputOption = field(default_factory=list)
+    dim: DimOption = field(default_factory=list)
+    seed: SeedOption = 0
+
+
+@dataclass(frozen=True)
+class Search:
+    """Whether the instruction that differs is looked for, and where it is written."""
+
+    isolate: Annotated[
+        bool, typer.Option("--isolate", help="Find the first instruction that differs, in loops and branches too.")
+    ] = False
+    reproducer: Annotated[
+        Path | None,
+        typer.Option(
+            "--reproducer", dir_okay=False, metavar="FILE", help="With --isolate: its HLO text, with its inputs beside."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Devices:
+    """On how many devices it runs, if the module leaves that open."""
+
+    devices: Annotated[
+        int | None, typer.Option("--devices", min=1, help="On how many devices, if MODULE does not say.")
+    ] = None
+    partitions: Annotated[
+        int | None,
+        typer.Option("--num-partitions", min=1, help="How many of the devices are partitions of one replica."),
+    ] = None
