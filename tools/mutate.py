@@ -29,7 +29,7 @@ from importlib.util import spec_from_loader
 from pathlib import Path
 from types import ModuleType
 
-TESTS = Path(__file__).parents[1] / "tests"
+ROOT = Path(__file__).parents[1]
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
     ast.LtE: ast.Lt,
@@ -159,8 +159,8 @@ def module_of(path: Path) -> tuple[str, Path]:
 def concerned(path: Path) -> list[str]:
     """Returns the test files that `pytest --changed` chooses for a file, those first that import it or name it.
     Raises ValueError if it is not one that the tests' graph of imports has."""
-    sys.path.insert(0, str(TESTS))
-    import changed
+    sys.path.insert(0, str(ROOT))
+    from tests.support import changed
 
     graph = changed.Graph()
     try:

@@ -97,6 +97,9 @@ execFileSync(process.execPath, [tsc, ...entries, ...options.split(' '), '--outDi
   stdio: 'inherit',
 });
 
+// What JSDoc imports types from: TypeScript does not copy declarations.
+cpSync(join(web, 'models.d.ts'), join(folder, 'types', 'models.d.ts'));
+
 const description = JSON.parse(readFileSync(join(web, 'package.json'), 'utf8'));
 const [, version] = /__version__ = "(.+)"/.exec(readFileSync(join(root, 'xla_wasm', '__init__.py'), 'utf8'));
 delete description.scripts;

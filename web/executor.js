@@ -525,8 +525,7 @@ export class Executable {
   /** Runs on to the end, or to a request. */
   #waits() {
     const outcome = this.#guard(this.#exports.run);
-    if (outcome && !this.#requests?.made(outcome))
-      throw new RunError(`'${this.manifest.name}' waits for its host, but stated no requests`);
+    if (outcome && !this.#requests?.made(outcome)) throw new RunError(`'${this.manifest.name}' stated no requests`);
     return outcome;
   }
 
@@ -723,8 +722,12 @@ export class Executable {
       if (error instanceof LimitError) throw error;
       const { name, config, steps } = this.manifest;
       const pc = new DataView(this.#buffer).getUint32(config, true);
-      const where = stage ?? `in step ${pc} of ${steps.length}, ${steps[pc] ?? 'which does not exist'}`;
-      throw new RunError(`'${name}' failed ${where}: ${/** @type {Error} */ (error).message}`, { cause: error });
+      const where = stage ?? `in step ${pc} of ${steps.length}, ${steps[pc] ?? 'unknown'}`;
+      const trap = /** @type {Error} */ (error);
+      // What has a cause says what to do.
+      throw new RunError(`'${name}' failed ${where}: ${trap.message}${trap.cause ? '' : '; try xla-wasm check'}`, {
+        cause: error,
+      });
     }
   }
 }

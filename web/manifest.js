@@ -171,7 +171,7 @@ export class Fields {
     if (address + size > memory)
       fail(
         this.at(key),
-        `${counted(size, 'byte')} at ${address} reach${size === 1 ? 'es' : ''} beyond the memory of ${memory} bytes`,
+        `${counted(size, 'byte')} at ${address} would reach beyond the memory of ${memory} bytes`,
       );
     return address;
   }

@@ -232,7 +232,11 @@ export class WorkerClient {
       this.#timer = after(
         () =>
           this.end(
-            late(first.method, /** @type {number} */ (this.#timeout), '; its worker has been ended: load it again'),
+            late(
+              first.method,
+              /** @type {number} */ (this.#timeout),
+              '; its worker has been ended: load it again, with a longer timeout',
+            ),
           ),
         this.#timeout,
       );

@@ -303,17 +303,19 @@ def _interface(division: PerDevice, options: Options) -> Interface:
     for p, r in state.items():
         (name, before), (result, after) = inputs[p], outputs[r]
         if p in weights:
-            raise ArgumentError(f"parameter {name!r} is named both as a weight and as state")
+            raise ArgumentError(f"parameter {name!r} is named both as a weight and as state: leave one out")
         if before.without_layout() != after.without_layout():
             raise ArgumentError(
                 f"state {name!r} is {before}, but the result {result!r} that replaces it is {after}: name a result of "
                 f"the same type"
             )
         if division.parameters[p] != division.results[r]:
-            raise ArgumentError(f"state {name!r} is sharded otherwise than the result {result!r} that replaces it")
+            raise ArgumentError(
+                f"state {name!r} is sharded otherwise than the result {result!r} that replaces it: shard them alike"
+            )
         outputs[r] = (result, before)  # it ends where the state lies, and as it does
     if len(set(state.values())) != len(state):
-        raise ArgumentError("one result replaces two parameters of the state")
+        raise ArgumentError("one result replaces two parameters of the state: name another result for one of them")
     for name, shape in (*inputs, *outputs):
         _check_layout(name, shape)
     stored = tuple((i, format) for i, format in formats.items() if format != "f32")

@@ -43,6 +43,14 @@ class _Fields(dict[str, _Field]):
         return made.__dataclass_fields__.values()
 
 
+def fields_of(cls: Any) -> dict[str, Any] | None:
+    """The fields of a class that `dataclass` has made, each with what it starts from; None for any other class."""
+    fields = getattr(cls, "__dataclass_fields__", None)
+    if fields is None:
+        return None
+    return {name: f.default if f.factory is _MISSING else f.factory() for name, f in fields.items()}
+
+
 def _field(*, default: Any = _MISSING, default_factory: Any = _MISSING, **flags: bool) -> Any:
     return _Field(default, default_factory, **flags)
 

@@ -40,6 +40,10 @@ class ExchangeError(XlaWasmError):
     """Replicas that could not exchange data: one is missing, or their programs differ."""
 
 
+COMPILE_ANEW = "; it is damaged, or made by something else: compile it anew"
+"""The end of a message about an artifact that is not what the compiler writes."""
+
+
 class OptionWarning(UserWarning):
     """An option of the compiler that has no effect on this module. Compiling goes on."""
 

@@ -124,7 +124,7 @@ def copy_loader(folder: Path) -> Path:
     """Puts the loader into `xla-wasm/` in `folder`, for sites without npm; what imports it does so from `BESIDE`."""
     target = folder / PACKAGE
     for part in FOLDERS:
-        for file in sorted((site() / part).glob("*.js")):
+        for file in sorted([*(site() / part).glob("*.js"), *(site() / part).glob("*.d.ts")]):
             place = target / part / file.name
             place.parent.mkdir(parents=True, exist_ok=True)
             files.copy(file, place)

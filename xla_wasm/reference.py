@@ -6,8 +6,8 @@ operands and the Evaluator (to run called computations); it may return wider num
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, Unpack
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from .hlo.ir import Computation, Instruction, Module
 from .hlo.shape import Shape
 from .hlo.types import THROUGH_F16, TYPES
 from .hlo.verify import verify
+from .hostio import DeviceKeywords, HostIO, HostKeywords, of_devices
 from .ops.arrays import Array, Value, accepted, dtype_of, flattened, narrow, nested
 from .ops.collective import reference as collective
 from .ops.collective.membership import grid_for
@@ -28,7 +29,7 @@ from .ops.dynamic import reference as dynamic
 from .ops.elementwise import reference as elementwise
 from .ops.fft import reference as fft
 from .ops.hostio import reference as hostio
-from .ops.hostio.reference import HostSide, Receiver
+from .ops.hostio.reference import HostSide
 from .ops.hostio.transfers import Order, Starts
 from .ops.indexing import reference as indexing
 from .ops.linalg import reference as linalg
@@ -75,10 +76,7 @@ def evaluate(
     *arrays: Any,
     precision: Literal["native", "f64"] = "native",
     custom_calls: Mapping[str, Callable[..., Any]] | None = None,
-    infeed: Iterable[Any] | None = None,
-    outfeed: Receiver | None = None,
-    send: Mapping[str, Receiver] | None = None,
-    recv: Mapping[str, Iterable[Any]] | None = None,
+    **host: Unpack[HostKeywords],
 ) -> list[Array]:
     """Run the entry computation of `module` on `arrays` (its flattened parameters) and return its flattened result.
 
@@ -91,14 +89,13 @@ def evaluate(
     """
     division = per_device(module)
     if division.module.num_partitions > 1 and division.module is not module:
-        if any(x is not None for x in (infeed, outfeed, send, recv)):
+        if any(end is not None for end in host.values()):
             raise ArgumentError(
                 f"'{module.name}' runs on several devices: evaluate_replicated takes what the host of each of them does"
             )
         return _on_global(division, arrays, precision=precision, custom_calls=custom_calls)
-    return evaluate_with(
-        module, [arrays], [HostSide(infeed, outfeed, send, recv)], precision=precision, custom_calls=custom_calls
-    )[0]
+    own = HostSide(HostIO(**host))
+    return evaluate_with(module, [arrays], [own], precision=precision, custom_calls=custom_calls)[0]
 
 
 def _on_global(division: PerDevice, arrays: Sequence[Any], **options: Any) -> list[Array]:
@@ -134,10 +131,7 @@ def evaluate_replicated(
     *,
     precision: Literal["native", "f64"] = "native",
     custom_calls: Mapping[str, Callable[..., Any]] | None = None,
-    infeed: Sequence[Iterable[Any]] | None = None,
-    outfeed: Sequence[Receiver] | None = None,
-    send: Sequence[Mapping[str, Receiver]] | None = None,
-    recv: Sequence[Mapping[str, Iterable[Any]]] | None = None,
+    **host: Unpack[DeviceKeywords],
 ) -> list[list[Array]]:
     """As `evaluate`, on several devices at once: `arguments[d]` are those of device d, and so are the results.
 
@@ -145,8 +139,7 @@ def evaluate_replicated(
     if it has none either, all devices are replicas, or partitions if the module tells these apart and replicas nowhere.
     `infeed`, `outfeed`, `send` and `recv` are lists with an entry for each device.
     """
-    given = [[None] * len(arguments) if one is None else one for one in (infeed, outfeed, send, recv)]
-    hosts = [HostSide(*own) for own in zip(*given, strict=True)]
+    hosts = [HostSide(own) for own in of_devices(len(arguments), **host)]
     return evaluate_with(
         module, arguments, hosts, num_replicas, num_partitions, precision=precision, custom_calls=custom_calls
     )

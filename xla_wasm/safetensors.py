@@ -53,7 +53,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
     with Path(path).open("rb") as file:
         size = os.fstat(file.fileno()).st_size
         if size < 8:
-            raise ParseError(f"{path}: not a safetensors file, it has only {size} bytes")
+            raise ParseError(f"{path}: not a safetensors file, or cut short: it has only {size} bytes; copy it again")
         content = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
     length = int.from_bytes(content[:8], "little")
     if length > min(size - 8, _LONGEST_HEADER):
@@ -73,14 +73,19 @@ def read(path: str | os.PathLike[str]) -> dict[str, Tensor]:
                 type(n) is int and n >= 0 for n in (begin, end, *dimensions)
             ):
                 raise ParseError(
-                    f"{path}: '{name}' has dimensions or offsets that are no numbers of elements, or too many of them"
+                    f"{path}: '{name}' has dimensions or offsets that are no numbers of elements, or too many of "
+                    f"them: write the file again"
                 )
             needed = math.prod(dimensions) * TYPES[element_type].bytes
             if not begin <= end <= room or end - begin != needed:
-                raise ParseError(f"{path}: '{name}' takes {needed} bytes, but lies at {begin} to {end} of {room}")
+                raise ParseError(
+                    f"{path}: '{name}' takes {needed} bytes, but lies at {begin} to {end} of {room}: copy it again"
+                )
             tensors[name] = Tensor(element_type, dimensions, content[8 + length + begin : 8 + length + end])
     except (KeyError, TypeError, ValueError, AttributeError, RecursionError) as error:
-        raise ParseError(f"{path}: the header of the safetensors file makes no sense: {str(error)[:200]!a}") from error
+        raise ParseError(
+            f"{path}: the header of the safetensors file makes no sense: {str(error)[:200]!a}; write it again"
+        ) from error
     return tensors
 
 
@@ -154,7 +159,7 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array], format: str 
     for name in order:
         array = stored[name]
         if array.dtype not in names:
-            raise ArgumentError(f"'{name}' is {array.dtype}, which safetensors files do not have")
+            raise ArgumentError(f"'{name}' is {array.dtype}, which safetensors files do not have: convert it first")
         header[name] = {
             "dtype": names[array.dtype],
             "shape": list(array.shape),
@@ -186,7 +191,8 @@ def bind(module: Module, tensors: Mapping[str, Tensor], prefix: str = "") -> Non
     wanted = {i: name.removeprefix(prefix) for i, name in enumerate(names) if name.startswith(prefix)}
     missing = [name for name in wanted.values() if name not in tensors]
     if missing:
-        raise ArgumentError(f"the weights have no {', '.join(missing[:3])}{' and more' if len(missing) > 3 else ''}")
+        lacks = f"{', '.join(missing[:3])}{' and more' if len(missing) > 3 else ''}"
+        raise ArgumentError(f"the weights have no {lacks}: take the file of this model")
     parameters = module.entry.parameters
     for i, name in wanted.items():
         _make_constant(parameters[i], tensors[name], name)

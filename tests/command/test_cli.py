@@ -2,20 +2,28 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import threading
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Annotated
 
 import ml_dtypes
 import numpy as np
 import pytest
+import typer
+from typer.testing import CliRunner
 
 from tests.support.toy_artifact import BIAS, SIDECAR, toy
 from xla_wasm import reference
 from xla_wasm.artifact import read_manifest
+from xla_wasm.command import check, compile, dump, run, serve
+from xla_wasm.command import inspect as inspection
+from xla_wasm.command.records import with_records
+from xla_wasm.dataclass import dataclass, field
 
 DIGITS = Path(__file__).parents[2] / "examples" / "digits"
 MODEL = DIGITS / "digits.hlo.pb"
@@ -437,3 +445,42 @@ def test_an_option_without_effect_is_one_line(xla_wasm: Cli, tmp_path: Path) -> 
     code, out, err = xla_wasm("compile", tmp_path / "add.hlo", "--threads")
     assert code == 0 and "add.wasm" in out
     assert err == "warning: 'add': threads=True: no operation is large enough to be shared, so it runs on one thread\n"
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A record of options, for the test below."""
+
+    names: Annotated[list[str], typer.Option("--name")] = field(default_factory=list)
+    size: Annotated[int, typer.Option("--size")] = 3
+
+
+def test_options_in_records() -> None:
+    """A command's records are made of its options, in the place where they stand, and nothing is kept from call to
+    call."""
+    seen: list[tuple[str, Pair, bool]] = []
+
+    def show(
+        path: Annotated[str, typer.Argument()], *, pair: Pair, last: Annotated[bool, typer.Option("--last")] = False
+    ) -> None:
+        """Shows."""
+        seen.append((path, pair, last))
+        pair.names.append("kept")
+
+    flat = with_records(show)
+    assert [*inspect.signature(flat).parameters] == ["path", "names", "size", "last"] and flat.__doc__ == "Shows."
+    app = typer.Typer()
+    app.command()(flat)
+    for arguments in (["a", "--name", "x", "--name", "y", "--last"], ["b", "--size", "4"], ["c"]):
+        assert CliRunner().invoke(app, arguments).exit_code == 0
+    assert seen == [
+        ("a", Pair(["x", "y", "kept"]), True),
+        ("b", Pair(["kept"], 4), False),
+        ("c", Pair(["kept"]), False),
+    ]
+
+
+def test_no_command_has_many_parameters() -> None:
+    """Options that belong together are a record."""
+    for command in (check.check, compile.compile_module, dump.dump, inspection.inspect, run.run, serve.serve_model):
+        assert len(inspect.signature(command).parameters) <= 9, command

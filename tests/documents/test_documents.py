@@ -406,6 +406,8 @@ def test_the_tutorial(tmp_path: Path, page: Page) -> None:
             shown = "".join(f"{line}\n" for line in found.code.splitlines() if not line.startswith("$ "))
             assert not shown or printed == shown, found.place
         assert len(shell.servers) == 2
+        missing: list[str] = []
+        page.on("response", lambda response: response.ok or missing.append(response.url))
         page.goto(f"http://127.0.0.1:{shell.ports['8000']}/")
         for colour, text in (("#ffff00", "rgb(0, 0, 0)"), ("#000080", "rgb(255, 255, 255)")):
             page.locator("#colour").fill(colour)
@@ -413,3 +415,4 @@ def test_the_tutorial(tmp_path: Path, page: Page) -> None:
         page.goto(f"http://127.0.0.1:{shell.ports['8001']}/")
         expect(page.locator("form")).to_be_visible()
         assert "openapi" in page.request.get(f"http://127.0.0.1:{shell.ports['8001']}/docs").text().lower()
+        assert missing == []

@@ -38,6 +38,7 @@ from xla_wasm.artifact import encode_manifest
 from xla_wasm.command import c_header
 from xla_wasm.hlo.structure import fault, leaves
 from xla_wasm.hlo.types import ARRAY_TYPES, TYPES
+from xla_wasm.host import manifest_fields
 from xla_wasm.wasm.encoding import custom_section
 from xla_wasm.wasm.module import custom
 
@@ -100,11 +101,18 @@ def is_of_type(value: Any, stated: str) -> bool:
     return (plain.endswith(" or null") and value is None) or kinds[plain.removesuffix(" or null")](value)
 
 
+def test_the_table_is_that_of_the_hosts() -> None:
+    assert manifest_fields.written(DOCUMENT) == DOCUMENT, "python -m xla_wasm.host.manifest_fields writes it anew"
+
+
 def test_every_field_is_in_the_table() -> None:
     """And every field of the table is in some manifest, of the type that it states, and missing only where it may
     be."""
     seen: Seen = defaultdict(list)
-    for artifact in artifacts().values():
+    threaded = xla_wasm.compile(
+        HloModule.from_bytes((DIGITS / "digits.hlo.pb").read_bytes()), xla_wasm.Options(threads=True)
+    )
+    for artifact in (*artifacts().values(), threaded):
         walk("", artifact.manifest, seen)
     table = fields()
     assert set(seen) == set(table), set(seen) ^ set(table)

@@ -6,9 +6,16 @@ import pytest
 
 from tests.hlo.test_proto import blocks
 from tests.support.hlo_modules import NAMES, all_modules, as_text, from_text, text_modules
-from xla_wasm.errors import ParseError
+from xla_wasm.errors import ParseError, VerifyError
 from xla_wasm.hlo.ir import Computation, Instruction, Module
+from xla_wasm.hlo.kinds.table import KINDS
+from xla_wasm.hlo.op import REQUIRED
 from xla_wasm.hlo.shape import Layout, Shape
+from xla_wasm.hlo.text.attributes import spelling
+from xla_wasm.hlo.text.lexer import Lexer
+from xla_wasm.hlo.text.shapes import Shapes
+from xla_wasm.hlo.verify import verify
+from xla_wasm.ops.table import OPS
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -124,3 +131,44 @@ def test_strings() -> None:
     assert again.attrs["backend_config"] == call.attrs["backend_config"]
     assert again.attrs["custom_call_target"] == call.attrs["custom_call_target"]
     assert again.frontend_attributes == call.frontend_attributes
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS))
+def test_empty_values_are_read_as_they_are_written(kind: str) -> None:
+    """What a kind writes for a value that says nothing is read as that value, also where the kind writes nothing: for
+    every attribute of the kind."""
+    owners = [(op, attr) for op in OPS.values() for attr in op.attrs if attr.kind == kind and attr.text]
+    found = KINDS[kind]
+    if found.absent in (None, REQUIRED):
+        assert found.unwritten is REQUIRED, "there is no such value: None is no attribute at all"
+        return
+    for op, attr in owners:
+        printed = found.print(attr.name, found.absent, Instruction("x", op.opcode, Shape("f32")))
+        words = spelling(op.opcode)
+        assert words is not None
+        lexer = Lexer(printed)
+        raw = {}
+        while printed and lexer.pos < len(printed):
+            key = lexer.key("an attribute")
+            raw[key] = words.parts[key].read(lexer, Shapes(lexer))
+            lexer.take(",")
+        (own,) = (item for item in words.attributes if item.name == attr.name)
+        assert all(key in raw or not words.parts[key].required for key in own.keys), (op.opcode, attr.name, printed)
+        if own.build is not None:
+            value = own.build(raw)
+        else:
+            value = raw.get(attr.name, own.default)
+        assert value == found.absent or (attr.name not in raw and attr.default is not REQUIRED), (op.opcode, attr.name)
+
+
+def test_pad_of_a_scalar() -> None:
+    """Its padding is written as nothing, and read from nothing."""
+    text = "HloModule m\n\nENTRY e {\n  x = f32[] parameter(0)\n  ROOT p = f32[] pad(x, x)\n}\n"
+    module = Module.from_text(text)
+    assert module.entry.root.attrs["padding"] == ()
+    assert "ROOT p = f32[] pad(x, x)\n" in module.to_text()
+    vector = (
+        text.replace("f32[]", "f32[1]").replace("ROOT", "z = f32[] constant(0)\n  ROOT").replace("(x, x)", "(x, z)")
+    )
+    with pytest.raises(VerifyError, match="padding has 0 elements for 1 dimension"):
+        verify(Module.from_text(vector))

@@ -11,6 +11,7 @@ import jax
 import jax.export
 import pytest
 
+from tests.ops.test_samples import SAMPLES
 from tests.support import hlo_modules
 from tests.support.hlo_modules import NAMES, all_modules, as_text, lowered, zeros
 from xla_wasm.errors import ParseError, UnsupportedError
@@ -21,6 +22,7 @@ from xla_wasm.hlo.proto.schema import MESSAGES
 from xla_wasm.hlo.proto.shapes import read_shape, write_shape
 from xla_wasm.hlo.proto.wire import UNKNOWN, decode, encode, fields, put_varint
 from xla_wasm.hlo.shape import UNBOUNDED, Layout, Shape
+from xla_wasm.ops.sample import Sample
 from xla_wasm.ops.table import OPS
 
 INSTRUCTION = MESSAGES["HloInstructionProto"]
@@ -331,3 +333,15 @@ def test_reading_speed() -> None:
     start = time.thread_time()
     assert len(Module.from_proto(data).entry.instructions) == 20_001
     assert time.thread_time() - start < 10
+
+
+def test_a_configuration_may_be_text() -> None:
+    """What sets the `backend_config` of an instruction may give a str, which is written as UTF-8."""
+    module = Module.from_proto(hlo_modules.text_modules()["calls"])
+    find(module, "k").attrs["backend_config"] = "größe"
+    assert find(Module.from_proto(module.to_proto()), "k").attrs["backend_config"] == "größe".encode()
+
+
+@pytest.mark.parametrize("sample", SAMPLES, ids=lambda sample: sample.name)
+def test_samples_are_written(sample: Sample) -> None:
+    assert Module.from_proto(sample.module().to_proto()).to_text().count(" = ") > 0

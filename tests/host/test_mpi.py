@@ -199,7 +199,8 @@ def test_ranks_that_disagree_are_refused_and_may_go_on(tmp_path: Path) -> None:
     fails(good, [x[rank]] * (2 if rank == 2 else 1), ArgumentError if rank == 2 else ExchangeError)
     assert ("takes 1 argument " in seen[-1]) and (rank == 2 or seen[-1].startswith("device 2 (rank 2, process ")), seen
     fails(good, [x[rank]], ArgumentError, num_replicas=2)
-    assert seen[-1] == "'m' runs on 1 to 64 devices, a multiple of 2 replicas, got 3", seen
+    wanted = "'m' runs on 1 to 64 devices, a multiple of 2 replicas, got 3: choose such a number of devices"
+    assert seen[-1] == wanted, seen
     print("good")
     """
     good(job(3, script, tmp_path), 3)

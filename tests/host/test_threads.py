@@ -34,7 +34,7 @@ from xla_wasm import ArgumentError, HloModule, LimitError, Options, RunError, ev
 from xla_wasm.artifact import Artifact
 from xla_wasm.assemble.threads import ASLEEP, TICKET
 from xla_wasm.compiler import trace
-from xla_wasm.host import executor
+from xla_wasm.host import thread_pool
 from xla_wasm.host.executor import Executable
 from xla_wasm.host.thread_pool import SharedMemory, ThreadPool, cpus
 from xla_wasm.jax import lower
@@ -346,7 +346,7 @@ def test_devices(threads: int) -> None:
 
 
 def test_devices_divide_the_processors(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(executor, "cpus", lambda: 6)
+    monkeypatch.setattr(thread_pool, "cpus", lambda: 6)
     monkeypatch.setattr(os, "cpu_count", lambda: 6)
     module = HloModule.from_text(REDUCED)
     exe = xla_wasm.load(xla_wasm.compile(module, Options(threads=True)))

@@ -4,9 +4,22 @@ const node = globalThis.Worker ? undefined : process.getBuiltinModule('node:work
 const port = node?.parentPort ?? globalThis;
 const workers = new Map();
 
-/** Ends those that compute, after so many milliseconds. */
+/** The word of each helping thread that is not 0 while it computes a chunk, which the watcher is told. */
+const busy = new Map();
+
+/** Ends those that help, each in the middle of a chunk: after so many milliseconds, as soon as its word says so. */
 const kill = (after) =>
-  setTimeout(() => [...workers.values()].forEach((worker) => worker.helps && worker.terminate()), after);
+  setTimeout(() => {
+    let left = false;
+    for (const worker of workers.values()) {
+      if (!worker.helps) continue;
+      if (busy.get(worker.helps)?.()) {
+        worker.terminate();
+        worker.helps = 0;
+      } else left = true;
+    }
+    if (left) kill(0);
+  }, after);
 
 const channel = new BroadcastChannel('kill');
 channel.onmessage = ({ data }) => kill(data);
@@ -26,7 +39,9 @@ port.onmessage = ({ data: { id, url, send, moved, end, killAfter } }) => {
     kill(killAfter);
   } else {
     const worker = workers.get(id);
-    worker.helps ||= !!send.module;
+    if (send.module) worker.helps = send.number;
+    else if (send.memory)
+      busy.set(send.number, () => Atomics.load(new Int32Array(send.memory.buffer), send.own / 4) !== 0);
     worker.postMessage(send, moved);
   }
 };

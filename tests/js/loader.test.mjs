@@ -343,7 +343,7 @@ test('builds for several targets', async () => {
 test('limits', async () => {
   await assert.rejects(load(file('toy.wasm'), { memoryLimit: 65535 }), {
     name: 'LimitError',
-    message: 'the module needs 65536 bytes of memory, the limit is 65535',
+    message: 'the module needs 65536 bytes of memory, the limit is 65535: load it with a higher memoryLimit',
   });
   await load(file('toy.wasm'), { memoryLimit: 65536 });
 });

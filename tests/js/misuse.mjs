@@ -84,7 +84,7 @@ const loading = (load, at) => ({
   'a manifest beyond the memory': [
     () => load(at('offset.wasm')),
     'ArtifactError',
-    /wrong at parameters\[0\]\.offset: 24 bytes at 65516 reach beyond the memory/,
+    /wrong at parameters\[0\]\.offset: 24 bytes at 65516 would reach beyond the memory/,
   ],
   'a manifest that lies about memory': [
     () => load(at('pages.wasm')),

@@ -242,7 +242,7 @@ export async function behaviours({ load, transfer }, base, transport) {
     await rejects(
       using('/copies.wasm', { devices: 2 }, () => undefined),
       'ArgumentError',
-      /^'jit_numbered' runs on 4 devices, got 2$/,
+      /^'jit_numbered' runs on 4 devices, got 2: choose such a number of devices$/,
     );
   });
 

@@ -49,6 +49,7 @@ ARROWS = {
     "options": "target",
     "files": "",
     "showing": "",
+    "hostio": "",
     "mlir": "hlo",
     # code
     "wasm": "",
@@ -62,7 +63,7 @@ ARROWS = {
     "writing": "hlo records shared",
     "mapping": "hlo mlir records shared writing",
     "lowering": "hlo records shared loop",
-    "meaning": "hlo records shared",
+    "meaning": "hlo hostio records shared",
     "packages": "",
     "stablehlo": "hlo mlir records writing mapping",
     # stages
@@ -71,8 +72,8 @@ ARROWS = {
     "assemble": "hlo options target shared lowering plan loop wasm link artifact",
     "compiler": "hlo options target shared writing lowering passes plan loop wasm link artifact assemble",
     # what runs a module, makes one by hand, or judges one
-    "host": "hlo target artifact showing",
-    "devices": "host",
+    "host": "hlo hostio target artifact showing",
+    "devices": "hostio host",
     "server": "hlo artifact host",
     "builder": "hlo",
     "samples": "hlo records shared meaning builder",

@@ -14,6 +14,7 @@ from jax import lax
 from tests.support.closeness import equal
 from tests.support.differential import TUNED, differential
 from xla_wasm.compiler import stages
+from xla_wasm.hlo.ir import Module
 from xla_wasm.jax import lower
 from xla_wasm.passes import split
 
@@ -96,3 +97,23 @@ def test_caches_are_read_where_they_lie(returned: bool, copies: int) -> None:
     assert stages(module)["plan"].count("f32[4,64,32]") >= copies
     assert ("f32[4,64,32]" in stages(module)["plan"]) == bool(copies)
     jax.clear_caches()
+
+
+@pytest.mark.parametrize(
+    ("size", "added", "columns", "splits"),
+    [(64, 8, 16, True), (63, 7, 15, False), (64, 9, 16, False), (64, 8, 17, False)],
+    ids=["at every limit", "few elements", "a large part", "a large result"],
+)
+def test_what_is_worth_a_product_more(size: int, added: int, columns: int, splits: bool) -> None:
+    """An array of at least 4096 elements, four times those of the result, of which an eighth at most is new."""
+    module = Module.from_text(f"""HloModule m
+ENTRY e {{
+  old = f32[{size - added},64] parameter(0)
+  new = f32[{added},64] parameter(1)
+  w = f32[64,{columns}] parameter(2)
+  both = f32[{size},64] concatenate(old, new), dimensions={{0}}
+  ROOT y = f32[{size},{columns}] dot(both, w), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}
+}}
+""")
+    split.split_products(module)
+    assert sum(x.opcode == "dot" for x in module.instructions()) == 1 + splits

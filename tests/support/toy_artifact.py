@@ -195,7 +195,7 @@ LIES: list[tuple[str, Any, str]] = [
     ("steps.count", 4, "4 steps, but 3 names"),
     ("steps.address", 65532, "reach beyond the memory"),
     ("config", 65536, "at config"),
-    ("parameters.0.offset", 65516, r"parameters\[0\].offset: 24 bytes at 65516 reach beyond"),
+    ("parameters.0.offset", 65516, r"parameters\[0\].offset: 24 bytes at 65516 would reach beyond"),
     ("parameters.0.offset", 1026, "not a multiple of 4"),
     ("parameters.0.offset", True, "expected an integer"),
     ("parameters.0.bytes", 20, r"f32\[2,3\] takes 24 bytes, not 20"),

@@ -152,9 +152,9 @@ def test_names_are_text(kind: str, tmp_path: Path) -> None:
 def test_the_whole_loader_is_copied(tmp_path: Path) -> None:
     """Every file of the JavaScript host, in its folder; the demo pages are not part of it."""
     web = ROOT / "web"
-    files = {path.relative_to(web) for path in web.rglob("*.js") if path.relative_to(web).parts[0] != "demo"}
+    files = {path.relative_to(web) for path in web.rglob("*.[jt]s") if path.relative_to(web).parts[0] != "demo"}
     copied = javascript.copy_loader(tmp_path)
-    assert {path.relative_to(copied) for path in copied.rglob("*.js")} == files
+    assert {path.relative_to(copied) for path in copied.rglob("*.[jt]s")} == files
 
 
 TREES = """

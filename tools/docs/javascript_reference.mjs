@@ -150,7 +150,10 @@ function ofType(symbol, name) {
   const node = declared(symbol);
   const type = checker.getDeclaredTypeOfSymbol(symbol);
   if (type.symbol?.flags & ts.SymbolFlags.Class) return ofClass(type.symbol, name);
-  const about = prose(symbol.getDocumentationComment(checker));
+  // An alias of a type of models.d.ts is explained there.
+  const about = [symbol, type.aliasSymbol, type.symbol]
+    .map((at) => (at ? prose(at.getDocumentationComment(checker)) : ''))
+    .find(Boolean);
   const isObject = type.flags & (ts.TypeFlags.Object | ts.TypeFlags.Intersection) && type.getProperties().length;
   const text = plain(checker.typeToString(type, undefined, FLAGS | ts.TypeFormatFlags.InTypeAlias));
   return (

@@ -83,6 +83,8 @@ export function readDevices({ devices, memoryBytes }) {
 const sharded = ({ parameters, results }) =>
   [...parameters, ...results].map(({ raw }) => raw.shards?.starts?.length).find(Number.isInteger);
 
+const CHOOSE = ': choose such a number of devices';
+
 /**
  * The grid that a caller asks for; ArgumentError where it does not fit what the program says.
  * @param {Manifest} manifest
@@ -113,7 +115,9 @@ export function makeGrid(manifest, asked) {
     ['partitions', p, devices?.partitions],
   ])) {
     if (number !== undefined && fixed && number !== fixed)
-      throw new ArgumentError(`'${manifest.name}' is compiled for ${counted(fixed, what.slice(0, -1))}, got ${number}`);
+      throw new ArgumentError(
+        `'${manifest.name}' is compiled for ${counted(fixed, what.slice(0, -1))}, got ${number}: leave it out`,
+      );
   }
   let replicas = r ?? devices?.replicas;
   let partitions = p ?? devices?.partitions;
@@ -128,13 +132,13 @@ export function makeGrid(manifest, asked) {
     throw new UnsupportedError(`'${manifest.name}' runs on one device: ${manifest.undivided}`);
   const parts = sharded(manifest);
   if (parts && parts !== count)
-    throw new ArgumentError(`'${manifest.name}' runs on ${counted(parts, 'device')}, got ${count}`);
+    throw new ArgumentError(`'${manifest.name}' runs on ${counted(parts, 'device')}, got ${count}${CHOOSE}`);
   if (count !== grid.count || !fits(devices, grid)) {
     const both =
       count === grid.count && grid.replicas > 1 && grid.partitions > 1
         ? ` = ${grid.replicas} x ${grid.partitions} (replicas x partitions)`
         : '';
-    throw new ArgumentError(`'${manifest.name}' runs on ${wanted(devices)}, got ${count}${both}`);
+    throw new ArgumentError(`'${manifest.name}' runs on ${wanted(devices)}, got ${count}${both}${CHOOSE}`);
   }
   return grid;
 }

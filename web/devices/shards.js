@@ -17,7 +17,7 @@ const product = (sizes) => sizes.reduce((all, size) => all * size, 1);
  * @param {Fields} item
  * @returns {Shards | null}
  */
-function readShards(item) {
+export function readShards(item) {
   if (item.raw.shards == null) return null;
   const at = new Fields(item.raw.shards, item.at('shards'));
   const own = /** @type {number[]} */ (item.raw.dimensions);

@@ -4,6 +4,9 @@
 import { ArgumentError, ArtifactError, LimitError, UnsupportedError } from '../errors.js';
 import { supports } from '../features.js';
 
+/** The end of a message about an artifact that is not what the compiler writes. */
+const ANEW = '; it is damaged, or made by something else: compile it anew';
+
 /** The features this engine lacks. */
 const missing = () => ['simd128', 'relaxed-simd'].filter((feature) => !supports(feature));
 
@@ -64,7 +67,7 @@ export function noManifest(section, cause) {
     return new ArtifactError(
       "this WebAssembly module has no custom section 'xla_wasm': it was not made by xla_wasm, or was stripped",
     );
-  return new ArtifactError("the manifest in section 'xla_wasm' is not valid JSON", { cause });
+  return new ArtifactError("the manifest in section 'xla_wasm' is not valid JSON" + ANEW, { cause });
 }
 
 /** The error of a program. @param {{name: unknown, kind: unknown}} raw its manifest */
@@ -79,9 +82,9 @@ export const byItself = ({ name, kind }) =>
 export function otherModule(module, lacks) {
   const imports = WebAssembly.Module.imports(module).map((item) => `${item.module}.${item.name}`);
   return new ArtifactError(
-    imports.length
+    (imports.length
       ? `the module must import nothing, but imports ${imports.slice(0, 5).join(', ')}`
-      : `the module exports no ${lacks === 'memory' ? lacks : 'function'} '${lacks}'`,
+      : `the module exports no ${lacks === 'memory' ? lacks : 'function'} '${lacks}'`) + ANEW,
   );
 }
 
@@ -94,9 +97,9 @@ export function otherModule(module, lacks) {
 export function otherMemory({ name, memoryBytes }, memory, buffer) {
   const other = memory.buffer === buffer && buffer.byteLength !== memoryBytes;
   return new ArtifactError(
-    other
+    (other
       ? `the manifest states ${memoryBytes} bytes of memory, the module has ${buffer.byteLength}`
-      : `the memory of '${name}' may grow beyond the ${memoryBytes} bytes that the manifest states`,
+      : `the memory of '${name}' may grow beyond the ${memoryBytes} bytes that the manifest states`) + ANEW,
   );
 }
 
@@ -106,7 +109,9 @@ export function otherMemory({ name, memoryBytes }, memory, buffer) {
  * @param {number} limit
  */
 export const tooLarge = (needed, limit) =>
-  new LimitError(`the module needs ${needed} bytes of memory, the limit is ${limit}`);
+  new LimitError(
+    `the module needs ${needed} bytes of memory, the limit is ${limit}: load it with a higher memoryLimit`,
+  );
 
 /** The error of a module that this engine could not run. @param {string[]} features that it lacks */
 export const featureless = (features) =>
@@ -123,9 +128,10 @@ const size = (bytes) => `${bytes} bytes${bytes < 1e6 ? '' : ` (${(bytes / 2 ** 2
 export function notStarted(cause, { name, memoryBytes }) {
   const why = /** @type {Error} */ (cause).message;
   if (cause instanceof WebAssembly.RuntimeError)
-    return new ArtifactError(`the module traps when it starts: ${why}`, { cause });
+    return new ArtifactError(`the module traps when it starts: ${why}${ANEW}`, { cause });
   return new LimitError(
-    `there is no room for the ${size(memoryBytes)} of memory that '${name}' needs in one piece: ${why}`,
+    `there is no room for the ${size(memoryBytes)} of memory that '${name}' needs in one piece: ${why}; dispose of executables ` +
+      `that you no longer need`,
     { cause },
   );
 }

@@ -22,9 +22,9 @@ export function checkTimeout(seconds) {
 /**
  * @param {string} what the call
  * @param {number} seconds
- * @param {string} [then] what to do, or what came of it
+ * @param {string} [then] what came of it, and what to do
  */
-export const late = (what, seconds, then = '') =>
+export const late = (what, seconds, then = ': load it with a longer timeout') =>
   new LimitError(`${what} took longer than the ${seconds} s that the option timeout allows${then}`);
 
 /** The time of the call that is under way. */

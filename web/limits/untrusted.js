@@ -211,7 +211,7 @@ export function checkManifest(manifest, { memoryLimit = Infinity, physical }, de
   const bound = (/** @type {string} */ what, /** @type {number} */ bytes) => {
     if (devices * bytes > memoryLimit)
       throw new LimitError(
-        `'${manifest.name}': ${what} takes ${devices * bytes} bytes together, the limit is ${memoryLimit}`,
+        `'${manifest.name}': ${what} takes ${devices * bytes} bytes together, the limit is ${memoryLimit}: load it with a higher memoryLimit`,
       );
   };
   // Many arrays may lie in the same memory, but each is copied.

@@ -233,7 +233,7 @@ export class Feeds {
         const known = this.#sites.filter((site) => site.kind === kind).map(({ target }) => `'${target}'`);
         throw new ArgumentError(
           `'${this.#module}' was given ${kind}, but there is no ${kind} ` +
-            `${name ? `of the name '${name}' (known: ${[...new Set(known)].join(', ') || 'it has none'})` : 'in it'}`,
+            `${name ? `of the name '${name}' (known: ${[...new Set(known)].join(', ') || 'it has none'})` : 'in it'}: leave it out`,
         );
       }
     }

@@ -1,6 +1,8 @@
 // Converters and requests, which only some modules or options need of their host: arrays that come as bytes of layouts
 // or with dynamic dimensions, and what a module asks for while it runs.
 
+import { check } from '../devices/check.js';
+
 /**
  * @param {import('../manifest.js').Manifest} manifest
  * @param {ArrayBuffer} buffer the module's memory
@@ -9,6 +11,7 @@
  *   import('./requests.js').Requests}>}
  */
 export async function hostParts(manifest, buffer, options) {
+  check(manifest);
   let converter;
   if (options.physical) converter = (await import('../arrays/layouts.js')).physical(manifest);
   else if ([...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined))

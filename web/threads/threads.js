@@ -88,7 +88,8 @@ export async function instantiate(module, manifest, options) {
     memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
   } catch (error) {
     throw new LimitError(
-      `no room for ${pages * PAGE} bytes of shared memory: ${/** @type {Error} */ (error).message}`,
+      `no room for ${pages * PAGE} bytes of shared memory: ${/** @type {Error} */ (error).message}; load it with ` +
+        `fewer threads`,
       { cause: error },
     );
   }
@@ -125,7 +126,12 @@ export async function instantiate(module, manifest, options) {
       const { failure } = pool;
       const isLate = words[FAILED] === LATE;
       pool.end();
-      if (isLate) over = late(`a call of '${manifest.name}'`, /** @type {number} */ (timeout), '; load it again');
+      if (isLate)
+        over = late(
+          `a call of '${manifest.name}'`,
+          /** @type {number} */ (timeout),
+          '; load it again, with a longer timeout',
+        );
       else over = failure ? new Error(failure, { cause: error }) : error;
       throw over;
     }

@@ -100,8 +100,8 @@ class Products(Core):
         f32[1,1,4] [[[21.0, 32.0, 43.0, 4.0]]]
         """
         counts = (feature_group_count, batch_group_count)
-        return self.ConvGeneralDilated(
-            lhs, rhs, window_strides, padding, None, None, None, *counts, precision_config, preferred_element_type
+        return self.ConvGeneral(
+            lhs, rhs, window_strides, padding, None, *counts, precision_config, preferred_element_type
         )
 
     def ConvWithGeneralPadding(
@@ -121,8 +121,8 @@ class Products(Core):
         f32[1,1,3] [[[10.0, 21.0, 32.0]]]
         """
         counts = (feature_group_count, batch_group_count)
-        return self.ConvGeneralDilated(
-            lhs, rhs, window_strides, padding, None, None, None, *counts, precision_config, preferred_element_type
+        return self.ConvGeneral(
+            lhs, rhs, window_strides, padding, None, *counts, precision_config, preferred_element_type
         )
 
     def ConvWithGeneralDimensions(
@@ -144,17 +144,8 @@ class Products(Core):
         f32[1,2,1] [[[21.0], [32.0]]]
         """
         counts = (feature_group_count, batch_group_count)
-        return self.ConvGeneralDilated(
-            lhs,
-            rhs,
-            window_strides,
-            padding,
-            None,
-            None,
-            dimension_numbers,
-            *counts,
-            precision_config,
-            preferred_element_type,
+        return self.ConvGeneral(
+            lhs, rhs, window_strides, padding, dimension_numbers, *counts, precision_config, preferred_element_type
         )
 
     def ConvGeneral(
@@ -175,19 +166,8 @@ class Products(Core):
         >>> b.ConvGeneral(b.Constant([[[1], [2], [3]]]), b.Constant([[[1]], [[10]]]), (2,), [(1, 0)], last)
         f32[1,2,1] [[[10.0], [32.0]]]
         """
-        counts = (feature_group_count, batch_group_count)
-        return self.ConvGeneralDilated(
-            lhs,
-            rhs,
-            window_strides,
-            padding,
-            None,
-            None,
-            dimension_numbers,
-            *counts,
-            precision_config,
-            preferred_element_type,
-        )
+        rest = (dimension_numbers, feature_group_count, batch_group_count, precision_config, preferred_element_type)
+        return self.ConvGeneralDilated(lhs, rhs, window_strides, padding, None, None, *rest)
 
     def ConvGeneralDilated(
         self,

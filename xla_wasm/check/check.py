@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -26,6 +26,9 @@ from . import compare
 from .excerpt import Verdict, compiled, tolerance_in
 from .isolate import Finding, isolate
 
+if TYPE_CHECKING:
+    from ..command.check import Devices, Given, Search
+
 SHOWN = 8
 """Elements that differ, shown both ways."""
 
@@ -34,30 +37,26 @@ def check(
     console: Console,
     module: Module,
     options: Options,
-    inputs: Sequence[str],
-    seed: int,
+    own: Given,
     tolerance: float | None,
-    find: bool,
-    reproducer: Path | None,
-    devices: int | None = None,
-    partitions: int | None = None,
+    search: Search,
+    grid: Devices,
     facts: dict[str, Any] | None = None,
 ) -> bool:
-    """Prints how results compare and, if `find`, the first instruction that differs. Returns whether all agree.
-
-    `devices`: on how many it runs, where the module leaves that open; each has random arguments of its own.
-    `partitions`: how many of them are partitions of one replica. `facts` gets the same as what JSON has.
+    """Prints how results compare and, if they are searched, the first instruction that differs. Returns whether all
+    agree. Each device has random arguments of its own. `facts` gets the same as what JSON has.
     """
+    find, reproducer, seed, partitions = search.isolate, search.reproducer, own.seed, grid.partitions
     facts = {} if facts is None else facts
     exe = load(compile(module, options))
-    count = devices or max(_least(exe), partitions or 1)
+    count = grid.devices or max(_least(exe), partitions or 1)
     if find and count > 1:
         raise UnsupportedError(
             f"{module.name} runs on {counted(count, 'device')}, and --isolate judges single "
             "instructions on one; without it, check shows on which "
             "devices results differ"
         )
-    sources = map(Files(inputs, seed=seed).of, range(count))
+    sources = map(Files(own.inputs, seed=seed).of, range(count))
     given = [arguments(exe.parameters, own.inputs, True, own.seed) for own in sources]
     hosts = [MadeUpHost(seed + d) for d in range(count)]
     expected = reference.evaluate_with(module, given, hosts, num_partitions=partitions)

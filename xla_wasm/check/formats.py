@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
@@ -18,16 +17,17 @@ from ..hlo.ir import Module
 from ..host.executor import load
 from ..options import Options
 
+if TYPE_CHECKING:
+    from ..command.base import Engine, Weights
+    from ..command.check import Given
+
 
 def check_formats(
     console: Console,
     module: Module,
-    target: str,
-    tune: str,
-    weights: Sequence[str],
-    formats: Sequence[str],
-    inputs: Sequence[str],
-    seed: int,
+    engine: Engine,
+    weights: Weights,
+    own: Given,
     tolerance: float | None,
     facts: dict[str, Any] | None = None,
 ) -> bool:
@@ -36,19 +36,19 @@ def check_formats(
     what JSON has.
     """
     facts = {} if facts is None else facts
-    exact = load(compile(module, Options(target=target, tune=tune)))
+    exact = load(compile(module, Options(target=engine.target, tune=engine.tune)))
     stored = load(
         compile(
             module,
             Options(
-                target=target,
-                tune=tune,
-                weights=tuple(map(selector, weights)),
-                weight_format=weight_formats_of(formats),
+                target=engine.target,
+                tune=engine.tune,
+                weights=tuple(map(selector, weights.weight)),
+                weight_format=weight_formats_of(weights.weight_format),
             ),
         )
     )
-    given = arguments(exact.parameters, inputs, True, seed)
+    given = arguments(exact.parameters, own.inputs, True, own.seed)
     taken = []
     for leaf, array in zip(stored.parameters, given, strict=True):
         if leaf.kind == "weight":
@@ -87,5 +87,7 @@ def check_formats(
     facts["memory_bytes"] = [exe.manifest.peak_bytes for exe in (exact, stored)]
     kept = sum(leaf.kind == "weight" for leaf in stored.parameters)
     sizes = [report.size(exe.manifest.peak_bytes) for exe in (exact, stored)]
-    console.print(f"memory {sizes[0]} with f32, {sizes[1]} with {counted(kept, 'weight')} in " + ", ".join(formats))
+    console.print(
+        f"memory {sizes[0]} with f32, {sizes[1]} with {counted(kept, 'weight')} in " + ", ".join(weights.weight_format)
+    )
     return agree

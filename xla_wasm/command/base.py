@@ -10,9 +10,10 @@ import typer
 from rich.text import Text
 
 from .. import files
+from ..dataclass import dataclass, field
 from ..errors import ArgumentError
 from ..options import CALLBACKS, WINOGRAD
-from ..target import KINDS, TARGETS, TUNES, WORKER
+from ..target import KINDS, PORTABLE, SIMD128, TARGETS, TUNES, WORKER
 from . import report
 from .opening import STDIN
 
@@ -54,6 +55,16 @@ TargetOption = Annotated[
     TargetName, typer.Option("--target", help="simd128 runs everywhere; relaxed-simd adds fused multiply-add.")
 ]
 TuneOption = Annotated[Tune, typer.Option("--tune", help="Engine to shape the matrix kernels for.")]
+
+
+@dataclass(frozen=True)
+class Engine:
+    """What a module is compiled for."""
+
+    target: TargetOption = SIMD128
+    tune: TuneOption = PORTABLE
+
+
 WeightOption = Annotated[
     list[str],
     typer.Option("--weight", metavar="NAME", help="A parameter (name or index) set once, not at each run. Repeatable."),
@@ -68,6 +79,16 @@ FormatOption = Annotated[
         "that --weight names. Repeatable.",
     ),
 ]
+
+
+@dataclass(frozen=True)
+class Weights:
+    """Parameters that are set once, and what they are stored as."""
+
+    weight: WeightOption = field(default_factory=list)
+    weight_format: FormatOption = field(default_factory=list)
+
+
 DimOption = Annotated[
     list[str],
     typer.Option(

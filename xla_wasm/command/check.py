@@ -10,32 +10,65 @@ from typing import Annotated, Any
 import typer
 
 from .. import files
+from ..dataclass import dataclass, field
 from ..errors import ArgumentError
 from ..options import Options
-from ..target import PORTABLE, SIMD128
 from . import report
 from .base import (
     DimOption,
-    FormatOption,
+    Engine,
     InputOption,
     JsonOption,
     ModulePath,
     SeedOption,
-    TargetOption,
-    TuneOption,
-    WeightOption,
+    Weights,
     check_standard_input,
 )
 from .opening import module_of
 
 
+@dataclass(frozen=True)
+class Given:
+    """What the module is given; what no file gives is random."""
+
+    inputs: InputOption = field(default_factory=list)
+    dim: DimOption = field(default_factory=list)
+    seed: SeedOption = 0
+
+
+@dataclass(frozen=True)
+class Search:
+    """Whether the instruction that differs is looked for, and where it is written."""
+
+    isolate: Annotated[
+        bool, typer.Option("--isolate", help="Find the first instruction that differs, in loops and branches too.")
+    ] = False
+    reproducer: Annotated[
+        Path | None,
+        typer.Option(
+            "--reproducer", dir_okay=False, metavar="FILE", help="With --isolate: its HLO text, with its inputs beside."
+        ),
+    ] = None
+
+
+@dataclass(frozen=True)
+class Devices:
+    """On how many devices it runs, if the module leaves that open."""
+
+    devices: Annotated[
+        int | None, typer.Option("--devices", min=1, help="On how many devices, if MODULE does not say.")
+    ] = None
+    partitions: Annotated[
+        int | None,
+        typer.Option("--num-partitions", min=1, help="How many of the devices are partitions of one replica."),
+    ] = None
+
+
 def check(
     module: ModulePath,
-    inputs: InputOption = [],  # noqa: B006
-    dim: DimOption = [],  # noqa: B006
-    seed: SeedOption = 0,
-    target: TargetOption = SIMD128,
-    tune: TuneOption = PORTABLE,
+    *,
+    given: Given,
+    engine: Engine,
     tolerance: Annotated[
         float | None,
         typer.Option(
@@ -44,24 +77,9 @@ def check(
             help="Difference allowed, relative to the result's largest value. By default the type's.",
         ),
     ] = None,
-    isolate: Annotated[
-        bool, typer.Option("--isolate", help="Find the first instruction that differs, in loops and branches too.")
-    ] = False,
-    reproducer: Annotated[
-        Path | None,
-        typer.Option(
-            "--reproducer", dir_okay=False, metavar="FILE", help="With --isolate: its HLO text, with its inputs beside."
-        ),
-    ] = None,
-    devices: Annotated[
-        int | None, typer.Option("--devices", min=1, help="On how many devices, if MODULE does not say.")
-    ] = None,
-    partitions: Annotated[
-        int | None,
-        typer.Option("--num-partitions", min=1, help="How many of the devices are partitions of one replica."),
-    ] = None,
-    weight: WeightOption = [],  # noqa: B006
-    weight_format: FormatOption = [],  # noqa: B006
+    search: Search,
+    devices: Devices,
+    weights: Weights,
     as_json: JsonOption = False,
 ) -> None:
     """Compares the compiled MODULE with the reference evaluator, on random inputs where --input gives none.
@@ -78,29 +96,30 @@ def check(
     With --weight-format, results are compared with those of weights in f32 instead: the greatest and the mean
     difference of each, and the cosine. They only fail beyond --tolerance.
     """
-    check_standard_input(str(module), *inputs)
+    check_standard_input(str(module), *given.inputs)
     console, facts = report.quiet_console() if as_json else report.console(), dict[str, Any]()
-    if weight_format:
+    isolate, reproducer = search.isolate, search.reproducer
+    if weights.weight_format:
         from ..check.formats import check_formats
 
-        if isolate or devices is not None or partitions is not None:
+        if isolate or devices.devices is not None or devices.partitions is not None:
             raise ArgumentError(
                 "--weight-format compares whole results on one device: leave --isolate, --devices and "
                 "--num-partitions out"
             )
-        source = module_of(module, "check", dim)
+        source = module_of(module, "check", given.dim)
         with report.progress(f"checking {source.name}"):
-            agree = check_formats(console, source, target, tune, weight, weight_format, inputs, seed, tolerance, facts)
+            agree = check_formats(console, source, engine, weights, given, tolerance, facts)
         _end(agree, facts if as_json else None)
         return
-    if weight:
+    if weights.weight:
         raise ArgumentError("--weight says which weights --weight-format is about: add --weight-format")
     from ..check.check import check
 
     if reproducer is not None and not isolate:
         raise ArgumentError(f"--reproducer {reproducer}: it takes --isolate to find what to write there")
     if reproducer is not None:
-        own = [Path(part) for text in inputs for part in (text, text.rpartition("=")[2])]
+        own = [Path(part) for text in given.inputs for part in (text, text.rpartition("=")[2])]
         beside = [
             path for path in own if path.match(f"{glob.escape(reproducer.stem)}.*.npy")
         ]  # its inputs are REPRODUCER.0.npy, ...
@@ -108,14 +127,12 @@ def check(
             [("the instruction", reproducer), *(("its inputs", reproducer.with_name(p.name)) for p in beside)],
             [module, *own],
         )
-    source = module_of(module, "check", dim)
-    options = Options(target=target, tune=tune)
+    source = module_of(module, "check", given.dim)
+    options = Options(target=engine.target, tune=engine.tune)
     with (
         nullcontext() if isolate else report.progress(f"checking {source.name}")
     ):  # isolating says by itself what it is at
-        agree = check(
-            console, source, options, inputs, seed, tolerance, isolate, reproducer, devices, partitions, facts
-        )
+        agree = check(console, source, options, given, tolerance, search, devices, facts)
     _end(agree, facts if as_json else None)
 
 

@@ -23,14 +23,15 @@ from .compile import compile_module
 from .completion import completion
 from .dump import convert, dump
 from .inspect import inspect
+from .records import with_records
 from .run import run
 from .serve import serve, serve_model
 
 __all__ = ["app", "main"]
 
-app.command("compile")(compile_module)
+app.command("compile")(with_records(compile_module))
 for command in (run, check, inspect, dump, convert, layout, ops, serve, serve_model, completion):
-    app.command(command.__name__.replace("_", "-"))(command)
+    app.command(command.__name__.replace("_", "-"))(with_records(command))
 
 
 def _print_version(wanted: bool) -> None:

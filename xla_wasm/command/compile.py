@@ -13,44 +13,40 @@ from rich.text import Text
 from .. import files
 from ..artifact import Artifact
 from ..artifact import outputs as artifact_outputs
+from ..dataclass import dataclass, field
 from ..errors import ArgumentError, counted
-from ..options import HOST, WEIGHT_FORMATS
-from ..target import MODULE, PAGE, PORTABLE, SIMD128, WORKER
+from ..options import HOST, WEIGHT_FORMATS, Options
+from ..target import MODULE, PAGE, WORKER
 from . import report
 from .base import (
     Algorithm,
     Callbacks,
     DimOption,
-    FormatOption,
+    Engine,
     InitialOption,
     JsonOption,
     Kind,
     ModulePath,
     StateOption,
-    TargetOption,
-    TuneOption,
-    WeightOption,
+    Weights,
     check_standard_input,
     stem,
 )
-from .opening import STDIN, compile_as, module_of
+from .opening import STDIN, module_of, selector, state_pairs, weight_formats_of
 
 
-def compile_module(
-    module: ModulePath,
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "-o", "--output", help="Where to write; else MODULE's name with .wasm, here; - is standard output."
-        ),
-    ] = None,
-    target: TargetOption = SIMD128,
-    tune: TuneOption = PORTABLE,
-    weight: WeightOption = [],  # noqa: B006 (typer copies defaults)
-    weight_format: FormatOption = [],  # noqa: B006
-    state: StateOption = [],  # noqa: B006
-    initial: InitialOption = [],  # noqa: B006
-    dim: DimOption = [],  # noqa: B006
+@dataclass(frozen=True)
+class States:
+    """Parameters that stay in the module, and what they begin with."""
+
+    state: StateOption = field(default_factory=list)
+    initial: InitialOption = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Made:
+    """What is made of the module."""
+
     kind: Annotated[
         Kind,
         typer.Option(
@@ -59,17 +55,17 @@ def compile_module(
             "server: a component for `wasmtime serve`; worker: for edge runtimes, with JavaScript that imports the "
             ".wasm.",
         ),
-    ] = MODULE,
+    ] = MODULE
     prepared: Annotated[
         bool | None,
         typer.Option(
             "--prepared/--no-prepared",
             help="Pack constants now, not in each new instance. By default what --kind makes a program is.",
         ),
-    ] = None,
+    ] = None
     sidecar: Annotated[
         bool, typer.Option("--sidecar", help="Put large constants into a .weights file beside the .wasm.")
-    ] = False,
+    ] = False
     callbacks: Annotated[
         Callbacks,
         typer.Option(
@@ -78,7 +74,7 @@ def compile_module(
             "have a function for it, "
             "and prints what jax.debug.print prints; trap: it ends there; drop: those without results are left out.",
         ),
-    ] = HOST,
+    ] = HOST
     winograd: Annotated[
         Algorithm,
         typer.Option(
@@ -87,48 +83,75 @@ def compile_module(
             "as direct sums; "
             "f4: about ten times the error, and faster.",
         ),
-    ] = "f2",
+    ] = "f2"
     threads: Annotated[
         bool,
         typer.Option(
             "--threads",
             help="Have large operations shared by the threads that a host starts, on memory that they share.",
         ),
-    ] = False,
+    ] = False
+
+
+@dataclass(frozen=True)
+class Script:
+    """The JavaScript beside it."""
+
     js: Annotated[
         bool,
         typer.Option("--js", help="Write a .js and a .d.ts too, which load the .wasm and name what goes in and out."),
-    ] = False,
+    ] = False
     loader: Annotated[
         str | None,
         typer.Option(
             "--loader", metavar="WHERE", help="With --js: the npm package or relative path to import the loader from."
         ),
-    ] = None,
+    ] = None
     copy_loader: Annotated[
         bool, typer.Option("--copy-loader", help="With --js: put the loader into a folder beside, and import that.")
-    ] = False,
+    ] = False
+
+
+def compile_module(
+    module: ModulePath,
+    *,
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "-o", "--output", help="Where to write; else MODULE's name with .wasm, here; - is standard output."
+        ),
+    ] = None,
+    engine: Engine,
+    weights: Weights,
+    states: States,
+    dim: DimOption = [],  # noqa: B006
+    made: Made,
+    script: Script,
     as_json: JsonOption = False,
 ) -> None:
     """Compiles MODULE to one .wasm file."""
-    js = js or kind == WORKER
+    from ..compiler import compile
+
+    kind, loader, copy_loader, initial = made.kind, script.loader, script.copy_loader, states.initial
+    js = script.js or kind == WORKER
     if js and kind not in (MODULE, WORKER):
         raise ArgumentError(
             f"--js writes JavaScript that loads a module, and a {kind} runs by itself: leave --js or --kind {kind} out"
         )
-    if threads and kind != MODULE:
+    if made.threads and kind != MODULE:
         raise ArgumentError(
             f"--threads is for modules, whose hosts start threads: leave --threads or --kind {kind} out"
         )
     if not js and (loader is not None or copy_loader):
         raise ArgumentError("--loader and --copy-loader are about the JavaScript that --js writes: add --js")
-    if not weight and weight_format[:1] and weight_format[0] in WEIGHT_FORMATS:
-        raise ArgumentError(f"--weight-format {weight_format[0]}: say which weights, with --weight NAME for each")
+    first = weights.weight_format[:1]
+    if not weights.weight and first and first[0] in WEIGHT_FORMATS:
+        raise ArgumentError(f"--weight-format {first[0]}: say which weights, with --weight NAME for each")
     check_standard_input(str(module), *initial)
     where = output or Path(stem(module) + ".wasm")
     streams = str(where) == STDIN
     if streams:
-        if js or sidecar:
+        if js or made.sidecar:
             raise ArgumentError(
                 f"{'--js' if js else '--sidecar'} writes several files, and -o - is one stream: name a file"
             )
@@ -140,30 +163,31 @@ def compile_module(
             module,
             *(Path(text[at:]) for text in initial for at in range(len(text)) if at == 0 or text[at - 1] == "="),
         ]
-        files.check_outputs(javascript.outputs(where, sidecar, kind) if js else artifact_outputs(where, sidecar), read)
+        planned = javascript.outputs(where, made.sidecar, kind) if js else artifact_outputs(where, made.sidecar)
+        files.check_outputs(planned, read)
     source = module_of(module, "compile", dim)
     begin = {}
     if initial:
         from .inputs import initial_states  # which needs numpy
 
-        begin = initial_states(source, state, initial)
+        begin = initial_states(source, states.state, initial)
     began = time.perf_counter()
     with report.progress(f"compiling {source.name}"):
-        artifact = compile_as(
-            source,
-            target,
-            tune,
-            weight,
-            state,
-            sidecar,
-            MODULE if kind == WORKER else kind,
-            prepared,
-            callbacks,
-            winograd,
-            weight_format,
-            threads,
-            begin,
+        options = Options(
+            target=engine.target,
+            tune=engine.tune,
+            weights=tuple(map(selector, weights.weight)),
+            state=state_pairs(states.state),
+            sidecar=made.sidecar,
+            kind=MODULE if kind == WORKER else kind,
+            prepared=made.prepared,
+            callbacks=made.callbacks,
+            winograd=made.winograd,
+            weight_format=weight_formats_of(weights.weight_format),
+            threads=made.threads,
+            initial=begin,
         )
+        artifact = compile(source, options)
     seconds = time.perf_counter() - began
     written: list[Path] = []
     if streams:

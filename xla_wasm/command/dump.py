@@ -11,9 +11,8 @@ from .. import files
 from ..errors import ArgumentError
 from ..hlo.ir import Module
 from ..options import Options
-from ..target import PORTABLE, SIMD128
 from . import report
-from .base import AnyPath, DimOption, JsonOption, ModulePath, TargetOption, TuneOption, write
+from .base import AnyPath, DimOption, Engine, JsonOption, ModulePath, write
 from .opening import STDIN, module_of, read, shown
 
 Stage = Literal["hlo", "plan", "kernels", "loops", "wat", "manifest"]
@@ -23,15 +22,15 @@ def dump(
     path: AnyPath,
     stage: Annotated[Stage, typer.Option("--stage", help="What to print; an artifact has only wat and manifest.")],
     dim: DimOption = [],  # noqa: B006
-    target: TargetOption = SIMD128,
-    tune: TuneOption = PORTABLE,
+    *,
+    engine: Engine,
 ) -> None:
     """Prints the module as it stands at a boundary of the compiler."""
     source = read(path, dim)
     if isinstance(source, Module):
         from ..compiler import stages
 
-        text = stages(source, Options(target=target, tune=tune))[stage]
+        text = stages(source, Options(target=engine.target, tune=engine.tune))[stage]
     elif stage == "wat":
         from ..wasm.disasm import disassemble
 

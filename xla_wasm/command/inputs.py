@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from ..artifact import Artifact
+from ..compiler import compile
 from ..errors import ArgumentError, counted
 from ..hlo.ir import Instruction, Module
 from ..hlo.shape import Shape
@@ -22,7 +23,9 @@ from ..host.arrays import Array, dtype_of
 from ..host.manifest import Leaf
 from ..ops.arrays import Value, accepted, flattened, nested
 from ..ops.hostio.reference import HostSide
-from .opening import STDIN, compile_as, no_such_file, state_pairs
+from ..options import Options
+from .base import Engine
+from .opening import STDIN, no_such_file, state_pairs
 
 
 def arguments(leaves: Iterable[Leaf], given: Sequence[str], fill: bool, seed: int) -> list[Array]:
@@ -63,7 +66,7 @@ def _inputs(leaves: Sequence[Leaf], text: str, found: Mapping[str, Array]) -> di
     if not free:
         wanted = ", ".join(f"{leaf.name} {leaf}" for leaf in leaves[:8]) or "none"
         raise ArgumentError(
-            f"--input {text} is one too many: the module takes {counted(len(leaves), 'input')} ({wanted})"
+            f"--input {text} is one too many: the module takes {counted(len(leaves), 'input')} ({wanted}), leave it out"
         )
     if file.kind == "npy":
         return {free[0].name: file.array(free[0].element_type, prod(free[0].dimensions))}
@@ -75,7 +78,8 @@ def _inputs(leaves: Sequence[Leaf], text: str, found: Mapping[str, Array]) -> di
     if file.kind == "npz" and (len(names) == 1 or (names and all(re.fullmatch(r"arr_\d+", key) for key in names))):
         if len(names) > len(free):
             raise ArgumentError(
-                f"{file.shown} holds {counted(len(names), 'array')}, and there {_are(len(free), 'input')} for them"
+                f"{file.shown} holds {counted(len(names), 'array')}, and there {_are(len(free), 'input')} for them: "
+                f"give a file with as many"
             )
         taken = free[: len(names)]
         listed = file.listed([leaf.element_type for leaf in taken], [prod(leaf.dimensions) for leaf in taken])
@@ -129,7 +133,7 @@ def initial_states(module: Module, state: Iterable[str], settings: Iterable[str]
 
 def compiled_with(
     source: Module | Artifact,
-    target: tuple[str, str],
+    engine: Engine,
     settings: Sequence[str],
     threads: bool = False,
     names: Container[str] = (),
@@ -140,9 +144,8 @@ def compiled_with(
         return source
     parameters = dict(parameter_leaves(source))
     given = held_values(parameters, settings)
-    return compile_as(
-        source, *target, weights=[name for name in parameters if name in given or name in names], threads=threads
-    )
+    weights = tuple(name for name in parameters if name in given or name in names)
+    return compile(source, Options(target=engine.target, tune=engine.tune, weights=weights, threads=threads))
 
 
 def named_file(

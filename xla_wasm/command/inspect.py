@@ -9,20 +9,22 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from ..artifact import Artifact
 from ..assemble.wasi_http import INTERFACES
 from ..errors import ArgumentError, ArtifactError, UnsupportedError
 from ..hlo.ir import Module
-from ..target import MODULE, PORTABLE, SERVER, SIMD128
+from ..options import Options
+from ..target import MODULE, SERVER
 from . import report
-from .base import AnyPath, DimOption, JsonOption, TargetOption, TuneOption
-from .opening import artifact_of, read, shown
+from .base import AnyPath, DimOption, Engine, JsonOption
+from .opening import read, shown
 
 
 def inspect(
     path: AnyPath,
     dim: DimOption = [],  # noqa: B006
-    target: TargetOption = SIMD128,
-    tune: TuneOption = PORTABLE,
+    *,
+    engine: Engine,
     c_header: Annotated[
         bool, typer.Option("--c-header", help="Print a C header with the interface of an artifact instead.")
     ] = False,
@@ -36,6 +38,7 @@ def inspect(
 ) -> None:
     """Shows the interface, operations, sizes, memory and imports of a module or an artifact, and what is not supported,
     if anything."""
+    from ..compiler import compile
     from ..host.manifest import Manifest
 
     if c_prefix is not None and not c_header:
@@ -63,7 +66,8 @@ def inspect(
                 report.print_json(facts)
             raise UnsupportedError("the module cannot be compiled: see the instructions above, and docs/gaps.md")
     with report.progress(f"compiling {path.name}"):
-        artifact = artifact_of(source, target, tune)
+        options = Options(target=engine.target, tune=engine.tune)
+        artifact = source if isinstance(source, Artifact) else compile(source, options)
     manifest = Manifest.parse(artifact.manifest)
     table = report.table("", "name", "type", "kind", ">bytes")
     for title, leaves in (("parameter", manifest.parameters), ("result", manifest.results)):
@@ -152,5 +156,5 @@ def _imports(wasm: bytes) -> list[str]:
     try:
         module = wasmtime.Module(wasmtime.Engine(), wasm)
     except wasmtime.WasmtimeError as error:
-        raise ArtifactError(f"the WebAssembly module is damaged: {str(error).strip()}") from error
+        raise ArtifactError(f"the WebAssembly module is damaged: {str(error).strip()}; compile it anew") from error
     return [f"{item.module}.{item.name}" for item in module.imports]

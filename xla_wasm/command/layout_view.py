@@ -105,7 +105,7 @@ def facts(shape: Shape) -> dict[str, int]:
 
 def _check(shape: Shape) -> None:
     if not shape.is_array:
-        raise ArgumentError(f"{shape} is no array: it has no layout")
+        raise ArgumentError(f"{shape} is no array, which alone have layouts: give the shape of one, as in f32[3,5]")
     physical_bytes(shape)
 
 

@@ -5,18 +5,16 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
-from typing import Any
 
 from ..artifact import Artifact
 from ..errors import ArgumentError, ParseError, XlaWasmError
 from ..hlo.ir import Module
 from ..hlo.proto.container import EXPORTED, mlir_kind, read_module
-from ..options import ALL_WEIGHTS, HOST, Options
-from ..target import MODULE
+from ..options import ALL_WEIGHTS
 
 STDIN = "-"
 """Stands for standard input, and for standard output, in the place of a file's name."""
@@ -87,39 +85,6 @@ def module_of(path: Path, command: str, dims: Iterable[str] = ()) -> Module:
     return source
 
 
-def compile_as(
-    module: Module,
-    target: str,
-    tune: str,
-    weights: Iterable[str] = (),
-    state: Iterable[str] = (),
-    sidecar: bool = False,
-    kind: str = MODULE,
-    prepared: bool | None = None,
-    callbacks: str = HOST,
-    winograd: str = "f2",
-    weight_formats: Iterable[str] = (),
-    threads: bool = False,
-    initial: Mapping[str, Any] | None = None,
-) -> Artifact:
-    """The compiled module; parameters and results are named, or numbered in decimal, as on the command line."""
-    from ..compiler import compile
-
-    names = tuple(map(selector, weights))
-    stored = weight_formats_of(weight_formats)
-    options = Options(
-        *(target, tune, names, state_pairs(state), sidecar),
-        kind=kind,
-        prepared=prepared,
-        callbacks=callbacks,
-        winograd=winograd,
-        weight_format=stored,
-        threads=threads,
-        initial=initial or {},
-    )
-    return compile(module, options)
-
-
 def state_pairs(state: Iterable[str]) -> tuple[tuple[str | int, str | int], ...]:
     """Parameters and the results that replace them, as on the command line: NAME=RESULT."""
     pairs = []
@@ -147,8 +112,3 @@ def weight_formats_of(texts: Iterable[str]) -> tuple[tuple[str | int, str], ...]
 def selector(name: str) -> str | int:
     """A parameter or result as it is named on the command line: by its name, or its number in decimal."""
     return int(name) if name.isdecimal() else name
-
-
-def artifact_of(source: Module | Artifact, target: str, tune: str, threads: bool = False) -> Artifact:
-    """The artifact itself, or the module compiled."""
-    return source if isinstance(source, Artifact) else compile_as(source, target, tune, threads=threads)

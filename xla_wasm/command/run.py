@@ -6,35 +6,42 @@ from typing import Annotated
 
 import typer
 
+from ..dataclass import dataclass, field
 from ..errors import ArgumentError
-from ..target import PORTABLE, SIMD128
 from . import report
 from .base import (
     AnyPath,
     DimOption,
+    Engine,
     InputOption,
     JsonOption,
     SeedOption,
     SetOption,
-    TargetOption,
-    TuneOption,
     check_standard_input,
 )
 from .opening import read
 
 
-def run(
-    path: AnyPath,
-    inputs: InputOption = [],  # noqa: B006
-    settings: SetOption = [],  # noqa: B006
-    dim: DimOption = [],  # noqa: B006
+@dataclass(frozen=True)
+class Given:
+    """What a run is given."""
+
+    inputs: InputOption = field(default_factory=list)
+    settings: SetOption = field(default_factory=list)
+    dim: DimOption = field(default_factory=list)
     random_inputs: Annotated[
         bool, typer.Option("--random-inputs", help="Make up what --input and --set do not give.")
-    ] = False,
-    seed: SeedOption = 0,
+    ] = False
+    seed: SeedOption = 0
+
+
+@dataclass(frozen=True)
+class Repeats:
+    """How often and how it runs."""
+
     iterations: Annotated[
         int, typer.Option("--iterations", "-n", min=1, help="Run so many times and print the times.")
-    ] = 1,
+    ] = 1
     threads: Annotated[
         int | None,
         typer.Option(
@@ -42,8 +49,62 @@ def run(
             min=1,
             help="How many threads share the work; by default all processors, if it is compiled for threads.",
         ),
-    ] = None,
-    profile: Annotated[bool, typer.Option("--profile", help="Print how long each step takes.")] = False,
+    ] = None
+    profile: Annotated[bool, typer.Option("--profile", help="Print how long each step takes.")] = False
+
+
+@dataclass(frozen=True)
+class Feeds:
+    """Files of what comes and goes during a run."""
+
+    infeed: Annotated[
+        list[str], typer.Option("--infeed", metavar="X.NPY", help="An item for infeed, or .npz. Repeatable.")
+    ] = field(default_factory=list)
+    outfeed: Annotated[str | None, typer.Option("--outfeed", metavar="DIR", help="Folder for what outfeed gives.")] = (
+        None
+    )
+    recv: Annotated[
+        list[str], typer.Option("--recv", metavar="NAME=X.NPY", help="An item for a recv of that name. Repeatable.")
+    ] = field(default_factory=list)
+    send: Annotated[
+        list[str], typer.Option("--send", metavar="NAME=DIR", help="Folder for what that send gives. Repeatable.")
+    ] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Devices:
+    """On how many devices it runs, and how they find each other."""
+
+    replicated: Annotated[
+        bool, typer.Option("--replicated", help="Run on several devices: threads, or with mpiexec processes.")
+    ] = False
+    devices: Annotated[
+        int | None, typer.Option("--devices", min=1, help="With --replicated: how many, if MODULE does not say.")
+    ] = None
+    partitions: Annotated[
+        int | None,
+        typer.Option(
+            "--num-partitions", min=1, help="With --replicated: how many of them are partitions of one replica."
+        ),
+    ] = None
+    mpi: Annotated[bool, typer.Option("--mpi", help="With --replicated: use MPI even if no mpiexec is recognised.")] = (
+        False
+    )
+    timeout: Annotated[
+        float,
+        typer.Option(
+            "--timeout",
+            metavar="SECONDS",
+            help="With --replicated: how long a device waits for others in one exchange.",
+        ),
+    ] = 60.0
+
+
+def run(
+    path: AnyPath,
+    *,
+    given: Given,
+    repeats: Repeats,
     output: Annotated[
         str | None,
         typer.Option(
@@ -53,43 +114,9 @@ def run(
             "output.",
         ),
     ] = None,
-    target: TargetOption = SIMD128,
-    tune: TuneOption = PORTABLE,
-    infeed: Annotated[
-        list[str], typer.Option("--infeed", metavar="X.NPY", help="An item for infeed, or .npz. Repeatable.")
-    ] = [],  # noqa: B006
-    outfeed: Annotated[
-        str | None, typer.Option("--outfeed", metavar="DIR", help="Folder for what outfeed gives.")
-    ] = None,
-    recv: Annotated[
-        list[str], typer.Option("--recv", metavar="NAME=X.NPY", help="An item for a recv of that name. Repeatable.")
-    ] = [],  # noqa: B006
-    send: Annotated[
-        list[str], typer.Option("--send", metavar="NAME=DIR", help="Folder for what that send gives. Repeatable.")
-    ] = [],  # noqa: B006
-    replicated: Annotated[
-        bool, typer.Option("--replicated", help="Run on several devices: threads, or with mpiexec processes.")
-    ] = False,
-    devices: Annotated[
-        int | None, typer.Option("--devices", min=1, help="With --replicated: how many, if MODULE does not say.")
-    ] = None,
-    partitions: Annotated[
-        int | None,
-        typer.Option(
-            "--num-partitions", min=1, help="With --replicated: how many of them are partitions of one replica."
-        ),
-    ] = None,
-    mpi: Annotated[
-        bool, typer.Option("--mpi", help="With --replicated: use MPI even if no mpiexec is recognised.")
-    ] = False,
-    timeout: Annotated[
-        float,
-        typer.Option(
-            "--timeout",
-            metavar="SECONDS",
-            help="With --replicated: how long a device waits for others in one exchange.",
-        ),
-    ] = 60.0,
+    engine: Engine,
+    feeds: Feeds,
+    devices: Devices,
     as_json: JsonOption = False,
 ) -> None:
     """Runs a module or a compiled artifact under wasmtime and prints the results.
@@ -103,10 +130,11 @@ def run(
     """
     from ..host import launch
 
-    if not replicated and (devices or partitions or mpi):
+    if not devices.replicated and (devices.devices or devices.partitions or devices.mpi):
         raise ArgumentError("--devices, --num-partitions and --mpi are about runs on several devices: add --replicated")
-    check_standard_input(str(path), *inputs, *settings)
-    if replicated:
+    check_standard_input(str(path), *given.inputs, *given.settings)
+    mpi = devices.mpi
+    if devices.replicated:
         mpi = mpi or launch.rank() is not None
         launch.supervise()
 
@@ -114,10 +142,20 @@ def run(
     from .inputs import compiled_with
     from .running import Files, Several, run
 
-    several = Several(devices, partitions, mpi, timeout) if replicated else None
-    files = Files(inputs, settings, output, infeed, outfeed, recv, send, random_inputs, seed)
-    source = read(path, dim)
+    several = Several(devices.devices, devices.partitions, mpi, devices.timeout) if devices.replicated else None
+    files = Files(
+        given.inputs,
+        given.settings,
+        output,
+        feeds.infeed,
+        feeds.outfeed,
+        feeds.recv,
+        feeds.send,
+        given.random_inputs,
+        given.seed,
+    )
+    source, threads = read(path, given.dim), repeats.threads
     with report.progress(f"preparing {path.name}"):
-        artifact = compiled_with(source, (target, tune), files.of(0).settings, threads is not None and threads > 1)
+        artifact = compiled_with(source, engine, files.of(0).settings, threads is not None and threads > 1)
         exe = load(artifact, threads=threads)
-    run(exe, files, iterations, profile, several, as_json)
+    run(exe, files, repeats.iterations, repeats.profile, several, as_json)

@@ -9,9 +9,9 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from ..target import PORTABLE, SIMD128
+from ..dataclass import dataclass, field
 from . import report
-from .base import AnyPath, SetOption, TargetOption, TuneOption
+from .base import AnyPath, Engine, SetOption
 from .opening import read
 
 ReadyOption = Annotated[
@@ -70,13 +70,20 @@ def serve(
         server.serve_forever()
 
 
-def serve_model(
-    path: AnyPath,
-    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000,
+@dataclass(frozen=True)
+class Address:
+    """Where a server listens."""
+
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000
     host: Annotated[
         str, typer.Option("--host", help="Address to listen on; 0.0.0.0 takes requests from other machines.")
-    ] = "127.0.0.1",
-    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes.")] = 1,
+    ] = "127.0.0.1"
+
+
+@dataclass(frozen=True)
+class Files:
+    """Where weights and states come from."""
+
     weights: Annotated[
         Path | None,
         typer.Option(
@@ -86,47 +93,61 @@ def serve_model(
             metavar="FILE",
             help="Weights by name: a .safetensors or .npz file.",
         ),
-    ] = None,
-    settings: SetOption = [],  # noqa: B006
-    target: TargetOption = SIMD128,
-    tune: TuneOption = PORTABLE,
+    ] = None
+    settings: SetOption = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What becomes the settings of the server."""
+
     max_concurrency: Annotated[
         int | None,
         typer.Option(
             "--max-concurrency", min=1, help="Runs at once, in each process. By default one for each processor."
         ),
-    ] = None,
+    ] = None
     queue: Annotated[
         int, typer.Option("--queue", min=0, help="Requests that wait beside those; more are answered with 429.")
-    ] = 256,
+    ] = 256
     batch_deadline: Annotated[
         float | None,
         typer.Option(
             "--batch-deadline", min=0, metavar="MS", help="Run requests together: how long the first waits for more."
         ),
-    ] = None,
+    ] = None
     run_timeout: Annotated[
         float | None, typer.Option("--run-timeout", metavar="SECONDS", help="How long a run may take.")
-    ] = None,
+    ] = None
     body_timeout: Annotated[
         float, typer.Option("--body-timeout", metavar="SECONDS", help="How long a body may take to arrive.")
-    ] = 30.0,
+    ] = 30.0
     max_body: Annotated[
         int | None,
         typer.Option(
             "--max-body", min=0, metavar="BYTES", help="The largest body. By default what the inputs can need."
         ),
-    ] = None,
+    ] = None
     grace: Annotated[
         float,
         typer.Option("--grace", min=0, metavar="SECONDS", help="How long it finishes what it began, when told to end."),
-    ] = 30.0,
+    ] = 30.0
     reuse: Annotated[
         bool,
         typer.Option(
             "--reuse-instances", help="Let instances serve one request after another: faster with large weights."
         ),
-    ] = False,
+    ] = False
+
+
+def serve_model(
+    path: AnyPath,
+    *,
+    address: Address,
+    workers: Annotated[int, typer.Option("--workers", min=1, help="Processes.")] = 1,
+    files: Files,
+    engine: Engine,
+    limits: Limits,
     access_log: Annotated[bool, typer.Option("--access-log", help="Print a line for each request.")] = False,
     as_json: ReadyOption = False,
 ) -> None:
@@ -134,10 +155,7 @@ def serve_model(
 
     SIGTERM and Ctrl-C end it when what it has begun is answered.
     """
-    from .serving import Options, serve_model
+    from .serving import serve_model
 
-    options = Options(max_concurrency, queue, batch_deadline, run_timeout, body_timeout, max_body, grace, reuse)
-    code = serve_model(
-        read(path), (target, tune), weights, settings, options, (host, port), workers, access_log, as_json
-    )
+    code = serve_model(read(path), engine, files, limits, address, workers, access_log, as_json)
     raise typer.Exit(code)

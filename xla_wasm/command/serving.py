@@ -7,12 +7,10 @@ import importlib.util
 import os
 from collections.abc import Mapping, Sequence
 from math import prod
-from pathlib import Path
 
 from rich.text import Text
 
 from ..artifact import Artifact
-from ..dataclass import dataclass
 from ..errors import ArgumentError, XlaWasmError
 from ..hlo.ir import Module
 from ..hlo.signature import parameter_leaves
@@ -20,38 +18,24 @@ from ..host.arrayfiles import rounded
 from ..host.arrays import Array
 from ..host.manifest import Leaf, Manifest
 from . import report
+from .base import Engine
 from .inputs import compiled_with, held_values, opened
+from .serve import Address, Files, Limits
 
 _PACKAGES = ("starlette", "uvicorn", "httptools", "python_multipart", "prometheus_client")
 
 
-@dataclass(frozen=True)
-class Options:
-    """The options of the command that become the server's settings."""
-
-    max_concurrency: int | None
-    queue: int
-    batch_deadline: float | None
-    """Milliseconds."""
-    run_timeout: float | None
-    body_timeout: float
-    max_body: int | None
-    grace: float
-    reuse: bool
-
-
 def serve_model(
     source: Module | Artifact,
-    target: tuple[str, str],
-    weights: Path | None,
-    settings: Sequence[str],
-    options: Options,
-    address: tuple[str, int],
+    engine: Engine,
+    files: Files,
+    limits: Limits,
+    address: Address,
     workers: int,
     access_log: bool,
     as_json: bool,
 ) -> int:
-    """Serves until a signal ends it; the exit code. `target` is that of the compiler, and what it tunes for.
+    """Serves until a signal ends it; the exit code.
 
     When it can be asked it says so in a line, which is JSON if that is wanted.
     """
@@ -65,30 +49,30 @@ def serve_model(
     from ..server.process import listen, serve
     from ..server.settings import Settings
 
-    for name, seconds in (("--run-timeout", options.run_timeout), ("--body-timeout", options.body_timeout)):
+    for name, seconds in (("--run-timeout", limits.run_timeout), ("--body-timeout", limits.body_timeout)):
         if seconds is not None and not seconds > 0:
             raise ArgumentError(f"{name} must be above zero, got {seconds:g}")
     shapes = _shapes(source)
     floats = {name for name, (element_type, _) in shapes.items() if element_type == "f32"}
     elements = {name: size for name, (_, size) in shapes.items()}
-    given, names = opened(weights).arrays(elements, floats) if weights is not None else ({}, [])
-    artifact = compiled_with(source, target, settings, names=[*given])
+    given, names = opened(files.weights).arrays(elements, floats) if files.weights is not None else ({}, [])
+    artifact = compiled_with(source, engine, files.settings, names=[*given])
     manifest = Manifest.parse(artifact.manifest)
     check_servable(manifest)
-    values = _values(manifest, given, names, settings)
+    values = _values(manifest, given, names, files.settings)
     processors = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     chosen = Settings(
-        concurrency=options.max_concurrency or max(1, processors // workers),
-        queue=options.queue,
-        batch_deadline=None if options.batch_deadline is None else options.batch_deadline / 1000,
-        run_timeout=options.run_timeout,
-        body_timeout=options.body_timeout,
-        max_body=options.max_body,
-        grace=options.grace,
-        reuse=options.reuse,
+        concurrency=limits.max_concurrency or max(1, processors // workers),
+        queue=limits.queue,
+        batch_deadline=None if limits.batch_deadline is None else limits.batch_deadline / 1000,
+        run_timeout=limits.run_timeout,
+        body_timeout=limits.body_timeout,
+        max_body=limits.max_body,
+        grace=limits.grace,
+        reuse=limits.reuse,
     )
-    listener = listen(*address)
-    host = f"[{address[0]}]" if ":" in address[0] else address[0]
+    listener = listen(address.host, address.port)
+    host = f"[{address.host}]" if ":" in address.host else address.host
     url = f"http://{host}:{listener.getsockname()[1]}/"
 
     def ready(model: Model) -> None:

@@ -100,9 +100,8 @@ class ScatterDimensionNumbers:
 PRECISIONS = ("default", "high", "highest")
 ALGORITHMS = tuple(
     "unset dot_any_f8_any_f8_f32 dot_any_f8_any_f8_f32_fast_accum dot_f16_f16_f16 dot_f16_f16_f32 dot_bf16_bf16_bf16 "
-    "dot_bf16_bf16_f32 "
-    "dot_bf16_bf16_f32_x3 dot_bf16_bf16_f32_x6 dot_tf32_tf32_f32 dot_tf32_tf32_f32_x3 dot_f32_f32_f32 dot_f64_f64_f64 "
-    "dot_bf16_bf16_f32_x9".split()
+    "dot_bf16_bf16_f32 dot_bf16_bf16_f32_x3 dot_bf16_bf16_f32_x6 dot_tf32_tf32_f32 dot_tf32_tf32_f32_x3 "
+    "dot_f32_f32_f32 dot_f64_f64_f64 dot_bf16_bf16_f32_x9".split()
 )
 TRANSPOSES = ("TRANSPOSE_INVALID", "NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
 ACCURACIES = ("default", "highest")

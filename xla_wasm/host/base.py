@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 
 from .. import showing
 from ..dataclass import replace
-from ..errors import ArgumentError, ArtifactError, RunError, UnsupportedError, counted
+from ..errors import COMPILE_ANEW, ArgumentError, ArtifactError, RunError, UnsupportedError, counted
 from .calls import HostCall, HostFunction
 from .feeds import Transfers
 from .manifest import Exchange, Init, Leaf, Manifest, Parameter, Result, parts_of
@@ -355,6 +355,10 @@ class WeightsAndStates:
         self._lost |= self._states
 
 
+CHECK_IT = "; try xla-wasm check"
+"""The end of a message about a trap, which a sound module does not make by itself."""
+
+
 class BaseInstance(ABC):
     """An instance of a module while it runs: how hosts call it and serve its requests, over the little that each does
     its own way."""
@@ -373,7 +377,7 @@ class BaseInstance(ABC):
         self._start()
         while (outcome := self._call_run()) != _DONE:
             if outcome != _WAITING:
-                raise ArtifactError(f"run returned {outcome}")
+                raise ArtifactError(f"run returned {outcome}{COMPILE_ANEW}")
             self._serve(serve)
         self.sound = True
 
@@ -392,7 +396,7 @@ class BaseInstance(ABC):
             seconds[pc] = max(seconds[pc], 0.0) + clock() - begin
             pc = after
             if pc >= len(names):
-                raise ArtifactError(f"the module jumps to step {pc} of {len(names)}")
+                raise ArtifactError(f"the module jumps to step {pc} of {len(names)}{COMPILE_ANEW}")
         self._forget_request()
         self.sound = True
         return [(name, spent) for name, spent in zip(names, seconds) if spent >= 0]
@@ -405,10 +409,10 @@ class BaseInstance(ABC):
         """Serves the request that the run waits for; the step to go on with. If it fails, the next run begins anew."""
         manifest = self._manifest
         if serve is None or not manifest.requests:
-            raise RunError(f"'{manifest.name}' waits for its host, but stated no requests")
+            raise RunError(f"'{manifest.name}' waits for its host, but stated no requests{COMPILE_ANEW}")
         number, pc = self._word(manifest.request), self._word(manifest.request + 4)
         if number >= len(manifest.requests):
-            raise ArtifactError(f"the module makes request {number} of {len(manifest.requests)}")
+            raise ArtifactError(f"the module makes request {number} of {len(manifest.requests)}{COMPILE_ANEW}")
         try:
             serve(self, number)
         except BaseException:

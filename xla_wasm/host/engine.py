@@ -18,7 +18,7 @@ from typing import Any
 import wasmtime
 from wasmtime._managed import Managed
 
-from ..errors import ArtifactError
+from ..errors import COMPILE_ANEW, ArtifactError
 from .budget import Limits
 
 STACK = 65536
@@ -178,7 +178,7 @@ class _ModuleCache:
         try:
             module = wasmtime.Module(engine, wasm)
         except wasmtime.WasmtimeError as error:
-            raise ArtifactError(f"wasmtime refuses the module: {first_lines(error)}") from error
+            raise ArtifactError(f"wasmtime refuses the module: {first_lines(error)}{COMPILE_ANEW}") from error
         with self._lock:
             self._modules[key] = module
             if len(self._modules) > _KEPT_MODULES:

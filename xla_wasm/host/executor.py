@@ -3,38 +3,31 @@
 from __future__ import annotations
 
 import os
-import threading
-import time
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from functools import cached_property
-from typing import Any, Literal, TypeVar, overload
-
-import numpy as np
+from typing import Any, Literal, TypeVar, Unpack, overload
 
 from ..artifact import Artifact
 from ..dataclass import dataclass
-from ..errors import ArgumentError, LimitError, RunError, counted
-from .arrays import Array, Slot, dtype_of, physical_bytes
-from .base import FILE, BaseExecutable, positional
-from .budget import UNLIMITED, Budget, Limits
+from ..errors import ArgumentError, counted
+from ..hostio import DeviceKeywords, HostIO, HostKeywords, Sink, Source, of_devices
+from .arrays import Array, Slot, dtype_of
+from .base import positional
+from .budget import Limits
 from .calls import HostFunction
-from .device import Device
+from .devices import OnDevices
 from .exchange import Endpoint, Transport
-from .feeds import Feeds, Sink, Source
-from .grid import ALONE, Grid, check_alone, check_device, fits, make_grid
+from .feeds import Feeds
+from .grid import ALONE, Grid, check_alone, fits, make_grid
 from .instance import Instance, Program, Serve
-from .layouts import PhysicalSlot
 from .loopback import Loopback
 from .manifest import Manifest
 from .replicas import raise_named, run_together
-from .shards import GlobalSlot, global_slots, is_sharded
-from .thread_pool import cpus, most_threads
+from .shards import GlobalSlot, global_slots
+from .thread_pool import threads_of_run
 from .untrusted import UNTRUSTED, check_handed
 
 T = TypeVar("T")
-_on_all_devices: ContextVar[frozenset[int]] = ContextVar("_on_all_devices", default=frozenset())
-"""The executables, by `id`, whose devices run together and have led to this call."""
 
 
 def load(
@@ -84,7 +77,7 @@ def load(
             timeout or UNTRUSTED.timeout,
         )
     functions = {**artifact.callbacks, **(custom_calls or {})}
-    count = _threads(artifact, threads, fuel is not None, untrusted)
+    count = threads_of_run(Manifest.parse(artifact.manifest), threads, fuel is not None, untrusted)
     exe = Executable(
         artifact, Limits(memory_limit, fuel, timeout, untrusted, count, threads is None), physical, functions
     )
@@ -99,29 +92,6 @@ def _unpickled(artifact: Artifact, options: dict[str, Any], held: dict[int | Non
     return exe
 
 
-def _threads(artifact: Artifact, threads: int | None, fuel: bool, untrusted: bool) -> int:
-    """Returns the number of threads of a run. Raises ArgumentError if the module or the other options do not allow so
-    many."""
-    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
-        raise ArgumentError(f"threads must be an integer above zero, got {threads!r}")
-    manifest = Manifest.parse(artifact.manifest)
-    if manifest.threads is None:
-        if threads is not None and threads > 1:
-            raise ArgumentError(
-                f"'{manifest.name}' is compiled for one thread: compile it with Options(threads=True), or --threads"
-            )
-        return 1
-    if fuel or untrusted:
-        if threads is not None and threads > 1:
-            what = "what nobody trusts" if untrusted else "fuel, which counts exactly,"
-            raise ArgumentError(f"{what} runs on one thread: leave out threads={threads}")
-        return 1
-    most = most_threads(manifest.memory_bytes, manifest.threads.bytes)
-    if threads is not None and threads > most:
-        raise ArgumentError(f"'{manifest.name}' has room for at most {most} threads, not {threads}")
-    return min(threads or cpus(), most)
-
-
 @dataclass(frozen=True, slots=True)
 class Job:
     """One run on one device: its arguments, feeds and targets."""
@@ -134,7 +104,7 @@ class Job:
     """The arrays into which the outputs are written; None: new ones."""
 
 
-class Executable(BaseExecutable):
+class Executable(OnDevices):
     """A module ready to run, on one device or on many. Threads may call it concurrently; each call has instances for
     itself.
 
@@ -150,27 +120,16 @@ class Executable(BaseExecutable):
         program: Program | None = None,
     ) -> None:
         """`program` is that of the artifact, if another executable has it already."""
-        manifest = program.manifest if program else Manifest.parse(artifact.manifest)
-        for leaf in (*manifest.parameters, *manifest.results):
-            dtype_of(leaf.element_type)
-        check_handed(manifest, limits, physical)
-        super().__init__(manifest, custom_calls, Slot, PhysicalSlot if physical else None)
-        self._limits = limits
+        if program is None:
+            manifest = Manifest.parse(artifact.manifest)
+            for leaf in (*manifest.parameters, *manifest.results):
+                dtype_of(leaf.element_type)
+            check_handed(manifest, limits, physical)
+            program = Program(artifact.wasm, manifest, artifact.weights, limits)
+        super().__init__(program, limits, custom_calls, physical)
         self._origin = artifact, physical, custom_calls
         self._threads: int | None = None
         """The number that was asked for; None: as many as there are processors, also where it is unpickled."""
-        self._program = program or Program(artifact.wasm, manifest, artifact.weights, limits)
-        self._lock = threading.Lock()
-        """Of what all devices begin with, and of their list."""
-        self._together = threading.Lock()
-        """Of what concerns several devices at once."""
-        self._later: dict[int | None, dict[str, Any]] = {None: {}}
-        """For devices that are made later, what was set on all and on each: bytes of weights, arrays of states."""
-        self._devices: dict[int, Device] = {}
-        count = 1 if self._states or manifest.stateful else max((os.cpu_count() or 1) // limits.threads, 1)
-        if limits.memory is not None:
-            count = max(1, min(count, limits.memory // self._program.memory_bytes))
-        self._first = self._devices[0] = Device(self._program, self._held, count, self._budget())
 
     def clone(self) -> Executable:
         """Another executable of the same compiled module, with the same limits and the weights as they are now, which
@@ -183,18 +142,6 @@ class Executable(BaseExecutable):
         made._threads = self._threads
         made._take_held(self._weights())
         return made
-
-    def close(self) -> None:
-        """Lets go of the module, its memory and its threads. Runs that are under way end as they would, whatever is
-        called later raises RunError; to close once more does nothing. `with load(...) as exe:` closes at the end. What
-        `input` and `output` gave stays readable for as long as somebody holds it.
-        """
-        with self._lock:
-            super().close()
-            devices = list(self._devices.values())
-            self._later = {None: {}}
-        for device in devices:
-            device.close()
 
     def __reduce__(self) -> tuple[Any, ...]:
         """For pickles and copies: the artifact, the options of `load`, and the weights and states of all devices as
@@ -228,24 +175,6 @@ class Executable(BaseExecutable):
                     )
             self._with_all_devices(budget, add_states)
         return _unpickled, (artifact, options, held)
-
-    def _weights(self) -> dict[int | None, dict[str, Any]]:
-        """The weights of each device, and of those that are made later, as bytes."""
-        with self._lock:
-            held = {d: {n: v for n, v in values.items() if n not in self._states} for d, values in self._later.items()}
-            for d, device in self._devices.items():
-                held.setdefault(d, {}).update(device.weights)
-        return held
-
-    def _copied_states(self, instance: Instance) -> dict[str, Array]:
-        slots = [(name, self._held[name]) for name in self._states]
-        return {name: np.array(slot.accept(slot.give(instance.states[name]))) for name, slot in slots}
-
-    def _take_held(self, held: Mapping[int | None, Mapping[str, Any]]) -> None:
-        """Takes weights and states of another executable of the same module, which has not run."""
-        self._later = {d: dict(values) for d, values in held.items() if d != 0}
-        for name, value in held.get(0, {}).items():
-            self._put(self._first, name, value, self._budget())
 
     @property
     def digest(self) -> str:
@@ -295,7 +224,9 @@ class Executable(BaseExecutable):
         check_alone(self.manifest)
         budget = self._budget()
         out = None if out is None else self._targets(out)
-        job = Job(ALONE.ids(0), self._accept(arrays, named), self._transfers.begin(infeed, outfeed, send, recv), out)
+        job = Job(
+            ALONE.ids(0), self._accept(arrays, named), self._transfers.begin(HostIO(infeed, outfeed, send, recv)), out
+        )
         results = self._first.use(lambda instance: self._run(instance, job, Loopback()), self._held.keys(), budget)
         return self._named(results) if as_dict else results
 
@@ -344,10 +275,7 @@ class Executable(BaseExecutable):
         num_partitions: int | None = None,
         timeout: float = 60.0,
         as_dict: Literal[False] = False,
-        infeed: Sequence[Source] | None = None,
-        outfeed: Sequence[Sink] | None = None,
-        send: Sequence[Mapping[str, Sink]] | None = None,
-        recv: Sequence[Mapping[str, Source]] | None = None,
+        **host: Unpack[DeviceKeywords],
     ) -> list[list[Array]]: ...
     @overload
     def run_replicated(
@@ -358,10 +286,7 @@ class Executable(BaseExecutable):
         num_partitions: int | None = None,
         timeout: float = 60.0,
         as_dict: Literal[True],
-        infeed: Sequence[Source] | None = None,
-        outfeed: Sequence[Sink] | None = None,
-        send: Sequence[Mapping[str, Sink]] | None = None,
-        recv: Sequence[Mapping[str, Source]] | None = None,
+        **host: Unpack[DeviceKeywords],
     ) -> list[dict[str, Array]]: ...
     def run_replicated(
         self,
@@ -371,10 +296,7 @@ class Executable(BaseExecutable):
         num_partitions: int | None = None,
         timeout: float = 60.0,
         as_dict: bool = False,
-        infeed: Sequence[Source] | None = None,
-        outfeed: Sequence[Sink] | None = None,
-        send: Sequence[Mapping[str, Sink]] | None = None,
-        recv: Sequence[Mapping[str, Source]] | None = None,
+        **host: Unpack[DeviceKeywords],
     ) -> list[list[Array]] | list[dict[str, Array]]:
         """Runs the module on many devices at once, each in a thread: `arguments[d]` are those of device d, in a list or
         a mapping of their names, with structures as in `run`.
@@ -389,8 +311,7 @@ class Executable(BaseExecutable):
         If the run fails on one device it ends on all, and the error names the device; the states of all are lost then.
         """
         grid = make_grid(self.manifest, len(arguments), num_replicas, num_partitions)
-        feeds = self._transfers.begin_all(grid.count, infeed, outfeed, send, recv)
-        results = self._on_all(grid, arguments, feeds, timeout, self._run)
+        results = self._on_all(grid, arguments, of_devices(grid.count, **host), timeout, self._run)
         return [*map(self._named, results)] if as_dict else results
 
     @overload
@@ -401,10 +322,7 @@ class Executable(BaseExecutable):
         num_partitions: int | None = None,
         timeout: float = 60.0,
         as_dict: Literal[False] = False,
-        infeed: Sequence[Source] | None = None,
-        outfeed: Sequence[Sink] | None = None,
-        send: Sequence[Mapping[str, Sink]] | None = None,
-        recv: Sequence[Mapping[str, Source]] | None = None,
+        **host: Unpack[DeviceKeywords],
     ) -> list[Array]: ...
     @overload
     def run_global(
@@ -414,10 +332,7 @@ class Executable(BaseExecutable):
         num_partitions: int | None = None,
         timeout: float = 60.0,
         as_dict: Literal[True],
-        infeed: Sequence[Source] | None = None,
-        outfeed: Sequence[Sink] | None = None,
-        send: Sequence[Mapping[str, Sink]] | None = None,
-        recv: Sequence[Mapping[str, Source]] | None = None,
+        **host: Unpack[DeviceKeywords],
     ) -> dict[str, Array]: ...
     def run_global(
         self,
@@ -426,10 +341,7 @@ class Executable(BaseExecutable):
         num_partitions: int | None = None,
         timeout: float = 60.0,
         as_dict: bool = False,
-        infeed: Sequence[Source] | None = None,
-        outfeed: Sequence[Sink] | None = None,
-        send: Sequence[Mapping[str, Sink]] | None = None,
-        recv: Sequence[Mapping[str, Source]] | None = None,
+        **host: Unpack[DeviceKeywords],
     ) -> list[Array] | dict[str, Array]:
         """Runs the module on all devices among which it divides its arrays, on whole arrays: a list with one for each
         input or with structures of them, or a mapping of their names, as `run` takes them.
@@ -445,10 +357,7 @@ class Executable(BaseExecutable):
             [[part[d] for part in parts] for d in range(self.manifest.sharded or 1)],
             num_partitions=num_partitions,
             timeout=timeout,
-            infeed=infeed,
-            outfeed=outfeed,
-            send=send,
-            recv=recv,
+            **host,
         )
         whole = [slot.join([result[i] for result in results]) for i, slot in enumerate(outputs)]
         return self._named(whole) if as_dict else whole
@@ -464,11 +373,11 @@ class Executable(BaseExecutable):
     def _global_outputs(self) -> list[GlobalSlot]:
         return global_slots(self.manifest, self._outputs)
 
-    def profile(self, *arrays: Any, **feeds: Any) -> list[tuple[str, float]]:
+    def profile(self, *arrays: Any, **host: Unpack[HostKeywords]) -> list[tuple[str, float]]:
         """Runs the module as `run` does, step by step: (instruction, seconds) of every step that ran, loops summed."""
         check_alone(self.manifest)
         budget = self._budget()
-        job = Job(ALONE.ids(0), self._accept(arrays), self._transfers.begin(**feeds))
+        job = Job(ALONE.ids(0), self._accept(arrays), self._transfers.begin(HostIO(**host)))
         return self._first.use(lambda instance: self._profile(instance, job, Loopback()), self._held.keys(), budget)
 
     def profile_replicated(
@@ -478,74 +387,12 @@ class Executable(BaseExecutable):
         num_replicas: int | None = None,
         num_partitions: int | None = None,
         timeout: float = 60.0,
-        **feeds: Any,
+        **host: Unpack[DeviceKeywords],
     ) -> list[list[tuple[str, float]]]:
         """Runs the module as `run_replicated` does, step by step: what `profile` says, for each device. Exchanges
         include the waiting."""
         grid = make_grid(self.manifest, len(arguments), num_replicas, num_partitions)
-        return self._on_all(grid, arguments, self._transfers.begin_all(grid.count, **feeds), timeout, self._profile)
-
-    def set(self, name: str | os.PathLike[str], array: Any = FILE, device: int | None = None) -> None:
-        """Sets a weight, for all runs that begin from now on, or the state that the next run begins with: on all
-        devices, or on one.
-
-        Files give arrays, too: .npz and safetensors files all that they have by name, `set("model.safetensors")`, or
-        with the name that theirs lack in front, `set("params", "params.npz")`; and .npy files one, `set("table",
-        "table.npy")`. Floats in other widths than the program's are converted, numbers in 8 bits are multiplied by
-        their scales. ArgumentError or ParseError, and nothing is set, if a file is damaged, has an array too many,
-        lacks one below the name, or has one of another shape or type.
-
-        A name that others begin with stands for all of them: `set("params", {"w": w, "b": b})` sets "params.w" and
-        "params.b", or neither if one is missing or does not fit. Where devices have different shards of an array, all
-        of them together get the whole array, and one its shard.
-        """
-        if (leaves := self._parts(name, array, device)) is not None:
-            for key, each in leaves.items():
-                own = self._slot(key)
-                (GlobalSlot(own.leaf, own.what).split if device is None and is_sharded(own.leaf) else own.accept)(each)
-            for key, each in leaves.items():
-                self.set(key, each, device)
-            return
-        name = os.fspath(name)
-        slot = self._slot(name)
-        if device is None and is_sharded(slot.leaf):
-            for d, part in enumerate(GlobalSlot(slot.leaf, slot.what).split(array)):
-                self.set(name, part, d)
-            return
-        checked = slot.accept(array)
-        state = name in self._states
-        value = np.array(checked) if state else physical_bytes(slot.leaf, checked)
-        budget = self._budget()
-
-        def put() -> None:
-            for each in self._keep(name, value, device):
-                self._put(each, name, value, budget)
-
-        if state and device is None:
-            self._with_all_devices(budget, put)  # not before a run on one device, and after it on another
-        else:
-            put()
-
-    def get(self, name: str, device: int | None = None) -> Any:
-        """A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, a
-        dict of all of them by what follows in their names, which `set` takes.
-
-        Of a device, or as all devices have it: the whole of what they have shards of, and otherwise that of the first
-        one.
-        """
-        self._check_open()
-        if below := self._below(name):
-            return {key.removeprefix(f"{name}."): self.get(key, device) for key in below}
-        slot = self._slot(name)
-        if device is None and is_sharded(slot.leaf):
-            return GlobalSlot(slot.leaf, slot.what).join([self.get(name, d) for d in range(self.manifest.sharded or 1)])
-        device = device or 0
-        owner = self._device(device)
-        if name in self._states:
-            return owner.use(lambda instance: slot.give(instance.states[name]), frozenset({name}), self._budget())
-        major_to_minor = slot.leaf.minor_to_major[::-1]
-        stored = np.frombuffer(owner.weight(name), slot.dtype).reshape([slot.shape[d] for d in major_to_minor])
-        return slot.give(stored.transpose(np.argsort(major_to_minor)))
+        return self._on_all(grid, arguments, of_devices(grid.count, **host), timeout, self._profile)
 
     def _run(self, instance: Instance, job: Job, endpoint: Transport) -> list[Array]:
         """One run on one device."""
@@ -591,10 +438,10 @@ class Executable(BaseExecutable):
 
         return serve
 
-    def prepare(self, grid: Grid, d: int, arguments: Any, **feeds: Any) -> Callable[[Transport], list[Array]]:
+    def prepare(self, grid: Grid, d: int, arguments: Any, host: HostIO) -> Callable[[Transport], list[Array]]:
         """A run as device `d` of a grid whose others are elsewhere, checked and ready: for transports, such as
         `xla_wasm.mpi`."""
-        job = Job(grid.ids(d), self._accept(positional(arguments)), self._transfers.begin(**feeds))
+        job = Job(grid.ids(d), self._accept(positional(arguments)), self._transfers.begin(host))
         device = self._device(d)
         device.check(self._held.keys())
         budget = self._budget()
@@ -606,7 +453,7 @@ class Executable(BaseExecutable):
         self,
         grid: Grid,
         arguments: Sequence[Any],
-        feeds: Sequence[Feeds],
+        hosts: Sequence[HostIO],
         timeout: float,
         work: Callable[[Instance, Job, Endpoint], T],
     ) -> list[T]:
@@ -615,6 +462,7 @@ class Executable(BaseExecutable):
         if not timeout > 0:
             raise ArgumentError(f"timeout must be above zero, got {timeout}")
         budgets = [self._budget() for _ in arguments]
+        feeds = [self._transfers.begin(host) for host in hosts]
         jobs = []
         for d, arrays in enumerate(arguments):
             try:
@@ -634,75 +482,3 @@ class Executable(BaseExecutable):
             )
 
         return self._with_all_devices(budgets[0], run)
-
-    def _with_all_devices(self, budget: Budget, work: Callable[[], T]) -> T:
-        """Does the work, one thing at a time."""
-        above = _on_all_devices.get()
-        if id(self) in above:
-            raise RunError(
-                f"'{self.manifest.name}' runs on all its devices already, and this call comes from there: "
-                "let functions of the host use an executable of their own, exe.clone()"
-            )
-        while budget.deadline is not None and self._together.locked():
-            time.sleep(min(0.005, budget.seconds(lambda: f"'{self.manifest.name}' waited for its devices") or 0))
-        with self._together:
-            try:
-                _on_all_devices.set(above | {id(self)})
-                return work()
-            finally:
-                _on_all_devices.set(above)
-
-    def _budget(self) -> Budget:
-        """Returns the budget of a call that begins now. Raises RunError if the executable is closed."""
-        self._check_open()
-        limits = self._limits
-        return UNLIMITED if limits.fuel is None and limits.timeout is None else Budget(limits)
-
-    def _make_room(self, count: int) -> list[Device]:
-        """The first `count` devices."""
-        if self._limits.memory is not None:
-            most = self._limits.memory // self._program.memory_bytes
-            if count > most:
-                need = f"{counted(count, 'device')} need {count * self._program.memory_bytes} bytes of memory"
-                raise LimitError(
-                    f"'{self.manifest.name}': {need}, the limit is {self._limits.memory}: load it with a higher "
-                    f"memory_limit"
-                )
-            check_handed(self.manifest, self._limits, self._origin[1], count)
-            self._first.pool.limit(most - (max(count, len(self._devices)) - 1))
-        return [self._device(d) for d in range(count)]
-
-    def _device(self, d: int) -> Device:
-        if d == 0:
-            return self._first
-        check_device(self.manifest, d)
-        with self._lock:
-            device = self._devices.get(d)
-            if device is None:
-                self._check_open()  # nobody would close it
-                device = Device(self._program, self._held, 1, self._budget())
-                for name, value in {**self._later[None], **self._later.pop(d, {})}.items():
-                    self._put(device, name, value, self._budget())
-                self._devices[d] = device
-            return device
-
-    def _keep(self, name: str, value: Any, d: int | None) -> list[Device]:
-        """Notes a value for a device, or for all, if they are made later; those that exist."""
-        with self._lock:
-            if d is None:
-                for values in self._later.values():
-                    values.pop(name, None)
-                self._later[None][name] = value
-                return list(self._devices.values())
-            if d in self._devices:
-                return [self._devices[d]]
-            check_device(self.manifest, d)
-            self._later.setdefault(d, {})[name] = value
-            return []
-
-    def _put(self, device: Device, name: str, value: Any, budget: Budget) -> None:
-        if name in self._states:
-            device.use(lambda instance: instance.states[name].__setitem__(..., value), frozenset(), budget)
-            device.found(name)
-        else:
-            device.set_weight(name, value)

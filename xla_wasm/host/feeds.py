@@ -5,17 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ..errors import ArgumentError, RunError, counted
+from ..errors import ArgumentError, RunError
+from ..hostio import HostIO, taker
 from .manifest import Leaf, Manifest, Request
 
 if TYPE_CHECKING:
     from .arrays import Slot
-
-Source = Iterable[Any]
-"""Gives items: each an array, or a sequence of them where an instruction takes several. Queues with a method `get` do
-too."""
-Sink = Any
-"""Takes what comes out, an array or a tuple of several: a function, or an object with a method `append` or `put`."""
 
 _GIVEN_BY = {
     "infeed": "infeed=items",
@@ -80,18 +75,12 @@ class Transfers:
         self.module = manifest.name
         self.sites = {i: _Site(request, slot) for i, request in manifest.transfers.items()}
 
-    def begin(
-        self,
-        infeed: Source | None = None,
-        outfeed: Sink | None = None,
-        send: Mapping[str, Sink] | None = None,
-        recv: Mapping[str, Source] | None = None,
-    ) -> Feeds:
+    def begin(self, host: HostIO) -> Feeds:
         """The feeds of one run on one device, which must be all that the module needs."""
-        if not self.sites and infeed is None and outfeed is None and not send and not recv:
+        if not self.sites and host.infeed is None and host.outfeed is None and not host.send and not host.recv:
             return NONE
-        given: dict[Key, Any] = {("infeed", ""): infeed, ("outfeed", ""): outfeed}
-        for kind, named in (("send", send), ("recv", recv)):
+        given: dict[Key, Any] = {("infeed", ""): host.infeed, ("outfeed", ""): host.outfeed}
+        for kind, named in (("send", host.send), ("recv", host.recv)):
             if named is not None and not isinstance(named, Mapping):
                 wanted = _GIVEN_BY[kind].format("name")
                 raise ArgumentError(f"{kind} must be a mapping from names, as in {wanted}; got {type(named).__name__}")
@@ -110,25 +99,6 @@ class Transfers:
                 raise ArgumentError(f"'{self.module}' {does}: pass run(..., {_GIVEN_BY[kind].format(name)})")
         return Feeds(self.sites, given)
 
-    def begin_all(
-        self,
-        count: int,
-        infeed: Sequence[Source] | None = None,
-        outfeed: Sequence[Sink] | None = None,
-        send: Sequence[Mapping[str, Sink]] | None = None,
-        recv: Sequence[Mapping[str, Source]] | None = None,
-    ) -> list[Feeds]:
-        """The same for a run on several devices, from lists with an entry for each."""
-        lists: dict[str, Any] = {"infeed": infeed, "outfeed": outfeed, "send": send, "recv": recv}
-        for what, end in lists.items():
-            if end is not None and (not isinstance(end, (tuple, list)) or len(end) != count):
-                got = counted(len(end), "entry") if isinstance(end, (tuple, list)) else f"one {type(end).__name__}"
-                raise ArgumentError(
-                    f"{what} must be a list with an entry for each of {counted(count, 'device')}, got {got}"
-                )
-        given = {what: end for what, end in lists.items() if end is not None}
-        return [self.begin(**{what: end[d] for what, end in given.items()}) for d in range(count)]
-
 
 class Feeds:
     """The two ends, the program's and the host's, of what goes between them in one run."""
@@ -136,7 +106,7 @@ class Feeds:
     def __init__(self, sites: Mapping[int, _Site], given: Mapping[Key, Any]) -> None:
         self._sites = sites
         self._sources = {key: _Items(key[0], end) for key, end in given.items() if key[0] in ("infeed", "recv")}
-        self._sinks = {key: _function(key[0], end) for key, end in given.items() if key[0] in ("outfeed", "send")}
+        self._sinks = {key: taker(key[0], end) for key, end in given.items() if key[0] in ("outfeed", "send")}
 
     def serve(self, number: int, operands: Sequence[Any]) -> list[Any]:
         """Serves the request of that number: takes its operands, and gives its results."""
@@ -186,18 +156,6 @@ class _Items:
             return site.accept(item)
         except ArgumentError as error:
             raise ArgumentError(f"{site.what}, item {number} of this run: {error}") from error
-
-
-def _function(kind: str, sink: Any) -> Callable[[Any], Any]:
-    if callable(sink):
-        return sink
-    for name in ("append", "put"):
-        method = getattr(sink, name, None)
-        if callable(method):
-            return method
-    raise ArgumentError(
-        f"{kind} must be a function, or an object with a method 'append' or 'put'; got {type(sink).__name__}"
-    )
 
 
 NONE = Feeds({}, {})

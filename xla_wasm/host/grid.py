@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from ..dataclass import dataclass
 from ..errors import ArgumentError, UnsupportedError, counted
-from .manifest import MAX_DEVICES, Manifest
+from .manifest import Manifest
+from .manifest_fields import MAX_DEVICES
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,9 @@ def make_grid(
             ("num_partitions", num_partitions, devices.partitions),
         ):
             if number is not None and fixed is not None and number != fixed:
-                raise ArgumentError(f"'{manifest.name}' is compiled for {name}={fixed}, got {name}={number}")
+                raise ArgumentError(
+                    f"'{manifest.name}' is compiled for {name}={fixed}, got {name}={number}: leave it out"
+                )
         replicas = devices.replicas if replicas is None else replicas
         partitions = devices.partitions if partitions is None else partitions
     if replicas is None and partitions is None:
@@ -70,7 +73,7 @@ def make_grid(
             else ""
         )
         wanted = _wanted(manifest, num_replicas, num_partitions)
-        raise ArgumentError(f"'{manifest.name}' runs on {wanted}, got {count}{both}")
+        raise ArgumentError(f"'{manifest.name}' runs on {wanted}, got {count}{both}: choose such a number of devices")
     return grid
 
 

@@ -1,4 +1,4 @@
-"""One instance of a module under wasmtime, with calls as cheap as ctypes allows.
+"""One instance of a module under wasmtime.
 
 An instance runs one thing at a time; `pool` hands it to one caller.
 """
@@ -14,12 +14,12 @@ from typing import Any, NoReturn, cast
 
 import numpy as np
 import wasmtime
-from wasmtime import _ffi as ffi
 
-from ..errors import ArtifactError, LimitError, RunError
+from ..errors import COMPILE_ANEW, ArtifactError, LimitError, RunError
 from ..target import CONTROL_BYTES, EXPORTS, MEMORY, MOST_PAGES, PAGE, SHARED_MEMORY, THREAD_EXPORTS
 from .arrays import Array, place
-from .base import BaseInstance
+from .base import CHECK_IT, BaseInstance
+from .binding import calls
 from .budget import UNLIMITED, Budget, Limits
 from .dynamic import Place
 from .engine import engine_for, first_lines, modules
@@ -69,14 +69,15 @@ class Program:
             allowed = "a shared memory only" if threads else "nothing"
             raise ArtifactError(
                 f"the module must import {allowed}, but imports {', '.join(map('.'.join, list(imports)[:5]))}"
+                f"{COMPILE_ANEW}"
             )
         exports = {item.name: item.type for item in self.module.exports}
         for name, (params, results) in {**EXPORTS, **(THREAD_EXPORTS if threads else {})}.items():
             kind = exports.get(name)
             if not isinstance(kind, wasmtime.FuncType):
-                raise ArtifactError(f"the module exports no function '{name}'")
+                raise ArtifactError(f"the module exports no function '{name}'{COMPILE_ANEW}")
             if (tuple(map(str, kind.params)), tuple(map(str, kind.results))) != (params, results):
-                raise ArtifactError(f"the exported function '{name}' has the wrong type")
+                raise ArtifactError(f"the exported function '{name}' has the wrong type{COMPILE_ANEW}")
         memory = shared if threads else exports.get(MEMORY)
         if (
             not isinstance(memory, wasmtime.MemoryType)
@@ -85,11 +86,12 @@ class Program:
             or memory.page_size != PAGE
         ):
             wanted = "imports no shared" if threads else "exports no plain"
-            raise ArtifactError(f"the module {wanted} 32-bit memory called '{MEMORY}'")
+            raise ArtifactError(f"the module {wanted} 32-bit memory called '{MEMORY}'{COMPILE_ANEW}")
         pages = self.manifest.pages
         if (memory.limits.min, memory.limits.max) != (pages, MOST_PAGES if threads else pages):
             raise ArtifactError(
                 f"the manifest states {pages} pages of memory, the module {memory.limits.min} to {memory.limits.max}"
+                f"{COMPILE_ANEW}"
             )
 
 
@@ -115,7 +117,7 @@ class Instance(BaseInstance):
         self._store.set_limits(manifest.memory_bytes, _MAX_TABLE, 1, 1, 1)
         self._shared = self._share(program) if manifest.threads else None
         self._instance = self._instantiate(program)
-        base = self._shared.address if self._shared else self._address_of_memory()
+        base = self._shared.address if self._shared else calls().address(self._store, self._instance)
         self.memory = memoryview((ctypes.c_ubyte * manifest.memory_bytes).from_address(base)).cast("B")
         self.inputs = tuple(place(p, self.memory) for p in manifest.parameters if p.kind == "input")
         self.outputs = tuple(place(r, self.memory) for r in manifest.results if r.kind == "output")
@@ -136,7 +138,8 @@ class Instance(BaseInstance):
             return SharedMemory(program.engine, program.pages)
         except wasmtime.WasmtimeError as error:
             raise LimitError(
-                f"no room for {program.memory_bytes} bytes of shared memory: {first_lines(error)}"
+                f"no room for {program.memory_bytes} bytes of shared memory: {first_lines(error)}; load it with "
+                f"fewer threads"
             ) from error
 
     def _make_thread_pool(self, program: Program) -> ThreadPool | None:
@@ -235,13 +238,16 @@ class Instance(BaseInstance):
         except wasmtime.Trap as trap:
             if trap.trap_code in (wasmtime.TrapCode.OUT_OF_FUEL, wasmtime.TrapCode.INTERRUPT):
                 self._raise_trap(trap)
-            raise ArtifactError(f"the module traps when it starts: {first_lines(trap)}") from trap
+            raise ArtifactError(f"the module traps when it starts: {first_lines(trap)}{COMPILE_ANEW}") from trap
         except wasmtime.WasmtimeError as error:
             message = first_lines(error)
             if "limits" in message:
-                raise ArtifactError(f"the module asks for more than its manifest states: {message}") from error
+                raise ArtifactError(
+                    f"the module asks for more than its manifest states: {message}{COMPILE_ANEW}"
+                ) from error
             raise LimitError(
-                f"no room for an instance with {program.manifest.memory_bytes} bytes of memory: {message}"
+                f"no room for an instance with {program.manifest.memory_bytes} bytes of memory: {message}; close "
+                f"executables that you no longer need"
             ) from error
         return made[0]
 
@@ -274,64 +280,22 @@ class Instance(BaseInstance):
 
         return with_fuel
 
-    def _export(self, name: str) -> Any:
-        """Returns the export of this name, which has to exist. `wasmtime.Instance.exports` would make objects of all
-        exports."""
-        item = ffi.wasmtime_extern_t()
-        instance, encoded = self._instance._instance, name.encode()
-        found = ffi.wasmtime_instance_export_get(
-            self._store._context(), ctypes.byref(instance), encoded, len(encoded), ctypes.byref(item)
-        )
-        assert found, name
-        return item
-
-    def _address_of_memory(self) -> int:
-        item = self._export(MEMORY)
-        return (
-            ctypes.cast(
-                ffi.wasmtime_memory_data(self._store._context(), ctypes.byref(item.of.memory)), ctypes.c_void_p
-            ).value
-            or 0
-        )
-
     def _bind(self, name: str) -> Callable[[int], int]:
-        """The export as `f(i32) -> i32` on prepared arguments: 0.4 us where a `wasmtime.Func` takes 8 (and more with
-        arguments).
+        """The export as `f(i32) -> i32`. It does not hold the instance, so that one that nobody uses any more goes at
+        once, with its memory."""
+        owner = weakref.ref(self)
 
-        The unchecked call reads its arguments from `cell` and leaves the result there. The callable does not hold the
-        instance, so that one that nobody uses any more goes at once, with its memory.
-        """
-        owner: Callable[[], Any] = weakref.ref(self)
-        call = ffi.dll["wasmtime_func_call_unchecked"]  # an own function object: its restype is changed here
-        call.restype = ctypes.c_void_p
-        cell = ffi.wasmtime_val_raw_t()
-        trap = ctypes.POINTER(ffi.wasm_trap_t)()
-        item = self._export(name)  # which holds the function
-        prepared = (
-            self._store._context(),
-            ctypes.byref(item.of.func),
-            ctypes.byref(cell),
-            ctypes.c_size_t(1),
-            ctypes.byref(trap),
-        )
+        def fail(error: Exception) -> NoReturn:
+            instance = owner()
+            assert instance is not None  # it is being called
+            instance._raise_failure(error)
 
-        def invoke(argument: int) -> int:
-            cell.i32 = argument
-            error = call(*prepared)
-            if error or trap:
-                owner()._raise_failure(error, trap)
-            return cell.i32
+        return self._counted(calls().bind(self._store, self._instance, name, fail))
 
-        return self._counted(invoke)
-
-    def _raise_failure(self, error: int | None, trap: Any) -> NoReturn:
-        if trap:
-            # The pointer's cell lives as long as the binding: the Trap owns a copy of it, and the cell is emptied.
-            owned = ctypes.cast(trap, ctypes.POINTER(ffi.wasm_trap_t))
-            ctypes.memset(ctypes.byref(trap), 0, ctypes.sizeof(trap))
-            self._raise_trap(wasmtime.Trap._from_ptr(owned))
-        failure = wasmtime.WasmtimeError._from_ptr(ctypes.cast(error or 0, ctypes.POINTER(ffi.wasmtime_error_t)))
-        raise RunError(f"{self._failed()}: {first_lines(failure)}")
+    def _raise_failure(self, error: Exception) -> NoReturn:
+        if isinstance(error, wasmtime.Trap):
+            self._raise_trap(error)
+        raise RunError(f"{self._failed()}: {first_lines(error)}{CHECK_IT}")
 
     def _raise_trap(self, trap: wasmtime.Trap) -> NoReturn:
         code = trap.trap_code
@@ -343,7 +307,8 @@ class Instance(BaseInstance):
             raise LimitError(
                 f"{self._failed()}: it took longer than its {self._limits.timeout} s: load it with a longer timeout"
             ) from trap
-        cause = self.thread_pool.failure if self.thread_pool and self.thread_pool.failure else _cause(trap)
+        failure = self.thread_pool.failure if self.thread_pool else ""
+        cause = failure or f"{_cause(trap)}{CHECK_IT}"
         raise RunError(f"{self._failed()}: {cause}") from trap
 
 

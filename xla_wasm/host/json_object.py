@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from ..errors import ArtifactError
-
-MAX_INT = 2**53 - 1
-"""The largest integer that JavaScript represents exactly."""
+from ..errors import ArtifactError, counted
+from .manifest_fields import MAX_INT, Field, field_of
 
 T = TypeVar("T")
 
@@ -16,8 +14,10 @@ T = TypeVar("T")
 class Object:
     """An object of the manifest, with the path to it for messages."""
 
-    def __init__(self, raw: Any, path: str) -> None:
+    def __init__(self, raw: Any, path: str, place: str) -> None:
+        """`place` is the path without numbers, by which the table of fields has it."""
         self.path = path
+        self.place = place
         if not isinstance(raw, Mapping):
             self.fail("", f"expected an object, got {show(raw)}")
         self.raw = raw
@@ -27,22 +27,27 @@ class Object:
         where = f"{self.path}.{key}".strip(".") or "the top"
         raise ArtifactError(f"the artifact's manifest is wrong at {where}: {why}")
 
+    def field(self, key: str) -> Field:
+        """The row of a field in the table."""
+        return field_of(self.place, key)
+
     def get(self, key: str) -> Any:
         """A field that has to be there."""
         if key not in self.raw:
             self.fail(key, "it is missing")
         return self.raw[key]
 
-    def integer(self, key: str, low: int = 0, high: int = MAX_INT) -> int:
-        """An integer within these bounds."""
-        value = self.get(key)
+    def integer(self, key: str, high: int | None = None) -> int:
+        """An integer within the bounds that the table has, or with another upper one."""
+        field, value = self.field(key), self.get(key)
+        low, high = field.low, field.high if high is None else high
         if not is_int(value) or not low <= value <= high:
             self.fail(key, f"expected an integer from {low} to {high}, got {show(value)}")
         return int(value)
 
     def index(self, key: str, count: int) -> int | None:
         """The number of one of `count` things, or null."""
-        return None if self.get(key) is None else self.integer(key, 0, count - 1)
+        return None if self.get(key) is None else self.integer(key, count - 1)
 
     def text(self, key: str) -> str:
         """A string."""
@@ -51,16 +56,16 @@ class Object:
             self.fail(key, f"expected a string, got {show(value)}")
         return value
 
-    def flag(self, key: str) -> bool:
-        """A boolean; what is not there is false."""
-        value = self.raw.get(key, False)
+    def flag(self, key: str, required: bool = False) -> bool:
+        """A boolean; what is not there, and is not required, is false."""
+        value = self.get(key) if required else self.raw.get(key, False)
         if not isinstance(value, bool):
             self.fail(key, f"expected true or false, got {show(value)}")
         return value
 
-    def choice(self, key: str, choices: tuple[str, ...]) -> str:
-        """One of these strings."""
-        value = self.text(key)
+    def choice(self, key: str, choices: tuple[str, ...] = ()) -> str:
+        """One of these strings, by default those of the table."""
+        value, choices = self.text(key), choices or self.field(key).choices
         if value not in choices:
             self.fail(key, f"expected one of {', '.join(choices)}, got {show(value)}")
         return value
@@ -90,15 +95,23 @@ class Object:
 
     def objects(self, key: str, read: Callable[[Object], T]) -> tuple[T, ...]:
         """A list of objects, as `read` makes of each."""
-        return tuple(read(Object(item, f"{self.path}.{key}[{i}]".strip("."))) for i, item in enumerate(self.array(key)))
+        path, place = (f"{start}.{key}".strip(".") for start in (self.path, self.place))
+        return tuple(read(Object(item, f"{path}[{i}]", f"{place}[]")) for i, item in enumerate(self.array(key)))
 
-    def range(self, key: str, size: int, memory: int, align: int) -> int:
-        """An address of `size` bytes inside the memory."""
-        address = self.integer(key, 0, memory)
+    def object(self, key: str) -> Object:
+        """An object."""
+        path, place = (f"{start}.{key}".strip(".") for start in (self.path, self.place))
+        return Object(self.get(key), path, place)
+
+    def address(self, key: str, memory: int, size: int | None = None, align: int | None = None) -> int:
+        """An address inside the memory of as many bytes; their number and its alignment are by default those of the
+        table."""
+        field, address = self.field(key), self.integer(key, memory)
+        size, align = field.size if size is None else size, field.align if align is None else align
         if address % align:
             self.fail(key, f"{address} is not a multiple of {align}")
         if address + size > memory:
-            self.fail(key, f"{size} bytes at {address} reach beyond the memory of {memory} bytes")
+            self.fail(key, f"{counted(size, 'byte')} at {address} would reach beyond the memory of {memory} bytes")
         return address
 
 

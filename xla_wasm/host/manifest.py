@@ -14,16 +14,9 @@ from ..hlo.layout import COMBINE, LAYOUT_FIELDS, physical_bytes
 from ..hlo.shape import Layout, Shape
 from ..hlo.structure import fault
 from ..hlo.types import ARRAY_TYPES, TYPES
-from ..target import ADDRESS_SPACE, CONTROL_BYTES, FEATURES, KINDS, MODULE, PAGE, TARGETS, THREADS
-from .json_object import MAX_INT, Object, is_int, show
-
-MAX_PAGES = ADDRESS_SPACE["i32"] // PAGE
-MAX_RANK = 32
-MAX_DEVICES = 1 << 16
-MAX_CHANNEL = 32767
-"""The largest tag that MPI promises."""
-TRANSFERS = ("infeed", "outfeed", "send", "recv")
-"""The requests in which whole arrays go to the host or come from it, while no function of the host is called."""
+from ..target import FEATURES, MODULE, PAGE, THREADS
+from .json_object import Object, is_int, show
+from .manifest_fields import MAX_DEVICES, MAX_INT, MAX_RANK, TRANSFERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,11 +243,11 @@ class Manifest:
     @staticmethod
     def parse(raw: Mapping[str, Any]) -> Manifest:
         """Checks every field; raises ArtifactError naming the first that is wrong."""
-        return _manifest(Object(raw, ""))
+        return _manifest(Object(raw, "", ""))
 
 
 def _manifest(top: Object) -> Manifest:
-    version = top.integer("format")
+    version = top.integer("format", MAX_INT)
     if version not in (FORMAT, FORMAT_OF_PARTS):
         formats = f"formats {FORMAT} and {FORMAT_OF_PARTS}"
         top.fail(
@@ -264,32 +257,32 @@ def _manifest(top: Object) -> Manifest:
     for feature in top.texts("features"):
         if feature not in (*FEATURES, THREADS):
             top.fail("features", f"this host does not know the feature {show(feature)}")
-    memory = top.integer("pages", 1, MAX_PAGES) * PAGE
-    steps = Object(top.get("steps"), "steps")
+    memory = top.integer("pages") * PAGE
+    steps = top.object("steps")
     names = steps.texts("names")
     count = steps.integer("count")
     if count != len(names):
         steps.fail("count", f"{counted(count, 'step')}, but {counted(len(names), 'name')}")
-    steps.range("address", count * steps.integer("entry_bytes", 1), memory, 4)
+    steps.address("address", memory, count * steps.integer("entry_bytes"))
     result_count, init_count = len(top.array("results")), len(top.array("inits"))
     manifest = Manifest(
         name=top.text("name"),
         hash=top.text("hash"),
         producer=top.text("producer"),
-        target=top.choice("target", tuple(TARGETS)),
+        target=top.choice("target"),
         features=top.texts("features"),
         pages=memory // PAGE,
-        peak_bytes=top.integer("peak_bytes", 0, memory),
+        peak_bytes=top.integer("peak_bytes", memory),
         parameters=top.objects("parameters", lambda item: _parameter(item, memory, result_count, init_count)),
         results=top.objects("results", lambda item: Result(**_leaf(item, memory, ("output", "state")))),
         inits=top.objects("inits", lambda item: _init(item, memory)),
         steps=names,
-        config=top.range("config", 4, memory, 4),
+        config=top.address("config", memory),
         requests=top.objects("requests", lambda item: _request(item, memory)),
-        request=top.range("request", 8, memory, 4),
+        request=top.address("request", memory),
         stateful=top.flag("stateful"),
         devices=_devices(top, memory),
-        kind=top.choice("kind", KINDS) if "kind" in top.raw else MODULE,
+        kind=top.choice("kind") if "kind" in top.raw else MODULE,
         undivided=top.text("undivided") if top.raw.get("undivided") is not None else "",
         threads=_threads(top, memory),
         structure=_structure(top, len(top.array("parameters")), result_count),
@@ -301,8 +294,8 @@ def _manifest(top: Object) -> Manifest:
 def _threads(top: Object, memory: int) -> Threads | None:
     if top.raw.get("threads") is None:
         return None
-    item = Object(top.get("threads"), "threads")
-    return Threads(item.range("control", CONTROL_BYTES, memory, 64), item.integer("bytes", 64, memory))
+    item = top.object("threads")
+    return Threads(item.address("control", memory), item.integer("bytes", memory))
 
 
 def _structure(top: Object, parameters: int, results: int) -> Mapping[str, Any] | None:
@@ -340,7 +333,7 @@ def _leaf(item: Object, memory: int, kinds: tuple[str, ...], placed: bool = True
         "element_type": element_type,
         "dimensions": dimensions,
         "minor_to_major": minor_to_major,
-        "offset": item.range("offset", size, memory, component) if placed else 0,
+        "offset": item.address("offset", memory, size, component) if placed else 0,
         "bytes": size,
         "kind": item.choice("kind", kinds),
         "shape": Shape(
@@ -356,7 +349,7 @@ def _shards(item: Object, own: tuple[int, ...]) -> Shards | None:
     the global array."""
     if item.raw.get("shards") is None:
         return None
-    at = Object(item.get("shards"), f"{item.path}.shards")
+    at = Object(item.get("shards"), f"{item.path}.shards", "array.shards")
     whole = at.integers("dimensions")
     if len(whole) != len(own) or any(n % size if size else n for n, size in zip(whole, own)):
         at.fail("dimensions", f"{show(list(whole))} does not divide into blocks of {show(list(own))}")
@@ -397,7 +390,7 @@ def _layout(item: Object, shape: Shape) -> Layout:
     if "padded_dimensions" in given:
         fields["padded_dimensions"] = item.integers("padded_dimensions")
     layout = replace(layout, **fields)
-    size = item.integer("physical_bytes", 0, MAX_PAGES * PAGE)
+    size = item.integer("physical_bytes")
     try:
         actual = physical_bytes(shape.with_layout(layout))
     except ArgumentError as error:
@@ -428,15 +421,15 @@ def parts_of(init: Init, data: bytes | memoryview) -> list[bytes | memoryview]:
 
 
 def _init(item: Object, memory: int) -> Init:
-    kind = item.choice("kind", ("segment", "sidecar", "weight"))
+    kind = item.choice("kind")
     size = item.integer("bytes")
-    part = item.integer("part", 1, size) if "part" in item.raw else 0
+    part = item.integer("part", size) if "part" in item.raw else 0
     return Init(
-        index=item.integer("index", 0, 2**31 - 1),
+        index=item.integer("index"),
         kind=kind,
         name=item.text("name"),
         # A segment is copied by the module itself: the host needs no address.
-        staging=0 if kind == "segment" else item.range("staging", part or size, memory, 1),
+        staging=0 if kind == "segment" else item.address("staging", memory, part or size),
         bytes=size,
         sidecar_offset=item.integer("sidecar_offset") if kind == "sidecar" else 0,
         sha256=item.text("sha256") if kind == "sidecar" else "",
@@ -447,26 +440,26 @@ def _init(item: Object, memory: int) -> Init:
 def _devices(top: Object, memory: int) -> Devices | None:
     if top.get("devices") is None:
         return None
-    item = Object(top.get("devices"), "devices")
+    item = top.object("devices")
 
     def count(key: str) -> int | None:
-        return None if item.get(key) is None else item.integer(key, 1, MAX_DEVICES)
+        return None if item.get(key) is None else item.integer(key)
 
     return Devices(
-        offset=item.range("offset", 16, memory, 4),
+        offset=item.address("offset", memory),
         replicas=count("replicas"),
         partitions=count("partitions"),
-        least=item.integer("least", 1, MAX_DEVICES),
+        least=item.integer("least"),
         most=count("most"),
-        axis=item.choice("axis", ("replicas", "partitions")),
+        axis=item.choice("axis"),
     )
 
 
 def _exchange(item: Object, memory: int) -> Exchange:
     def numbers(key: str) -> tuple[int, int]:
-        at = Object(item.get(key), f"{item.path}.{key}")
-        count = at.integer("count", 0, MAX_DEVICES)
-        return at.range("offset", 4 * count, memory, 4), count
+        at = item.object(key)
+        count = at.integer("count")
+        return at.address("offset", memory, 4 * count), count
 
     to, sources = numbers("to"), numbers("from")
 
@@ -474,17 +467,17 @@ def _exchange(item: Object, memory: int) -> Exchange:
         size, stride = at.integer("bytes"), at.integer("stride")
         if stride not in (0, size):
             at.fail("stride", f"expected 0 or {size}, the bytes of a block, got {stride}")
-        return at.range("offset", size if not stride else size * to[1], memory, 1), size, stride
+        return at.address("offset", memory, size if not stride else size * to[1]), size, stride
 
     def receive(at: Object) -> tuple[int, int]:
         size = at.integer("bytes")
-        return at.range("offset", size * sources[1], memory, 1), size
+        return at.address("offset", memory, size * sources[1]), size
 
     return Exchange(
         name=item.text("name"),
         opcode=item.text("opcode"),
-        channel=item.integer("channel", 0, MAX_CHANNEL),
-        buffered=item.flag("buffered"),
+        channel=item.integer("channel"),
+        buffered=item.flag("buffered", required=True),
         to=to,
         sources=sources,
         sends=item.objects("sends", send),
@@ -493,7 +486,7 @@ def _exchange(item: Object, memory: int) -> Exchange:
 
 
 def _request(item: Object, memory: int) -> Request | Exchange:
-    kind = item.choice("kind", ("exchange", "custom_call", "callback", *TRANSFERS))
+    kind = item.choice("kind")
     if kind == "exchange":
         return _exchange(item, memory)
     return Request(

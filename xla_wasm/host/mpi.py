@@ -18,9 +18,10 @@ import traceback
 from collections import deque
 from collections.abc import Iterable, Sequence
 from functools import cache, partial
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Unpack
 
 from ..errors import ArgumentError, ArtifactError, ExchangeError, XlaWasmError, visible
+from ..hostio import HostIO, HostKeywords
 from .arrays import Array
 from .exchange import Port
 from .executor import Executable
@@ -50,7 +51,7 @@ def run(
     *,
     num_replicas: int | None = None,
     num_partitions: int | None = None,
-    **feeds: Any,
+    **host: Unpack[HostKeywords],
 ) -> list[Array]:
     """Runs the module on as many devices as `comm` (an mpi4py communicator, else COMM_WORLD) has ranks, this rank being
     one of them.
@@ -73,7 +74,7 @@ def run(
         prepared = error = grid = None
         try:
             grid = make_grid(exe.manifest, size, num_replicas, num_partitions)
-            prepared = exe.prepare(grid, rank, arguments, **feeds)
+            prepared = exe.prepare(grid, rank, arguments, HostIO(**host))
         except XlaWasmError as failure:
             error = failure
         names = _meet(comm, exe, grid, error, timeout)

@@ -11,17 +11,18 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from types import ModuleType
-from typing import Any, NoReturn
+from typing import Any, NoReturn, Unpack
 
 import js
 from pyodide.ffi import JsException, can_run_sync, run_sync
 
 from ..artifact import Artifact
-from ..errors import ArgumentError, ArtifactError, LimitError, RunError, UnsupportedError
+from ..errors import COMPILE_ANEW, ArgumentError, ArtifactError, LimitError, RunError, UnsupportedError
+from ..hostio import HostIO, HostKeywords, Sink, Source
 from ..target import EXPORTS, MEMORY, SIMD128
-from .base import FILE, BaseExecutable, BaseInstance, WeightsAndStates
+from .base import CHECK_IT, FILE, BaseExecutable, BaseInstance, WeightsAndStates
 from .calls import HostFunction
-from .feeds import Feeds, Sink, Source
+from .feeds import Feeds
 from .grid import check_alone
 from .loopback import BasePort, Loopback
 from .manifest import Exchange, Leaf, Manifest
@@ -116,7 +117,7 @@ class Executable(BaseExecutable):
         and lists are converted when nothing is lost.
         """
         check_alone(self.manifest)
-        serve = self._server(self._transfers.begin(infeed, outfeed, send, recv))
+        serve = self._server(self._transfers.begin(HostIO(infeed, outfeed, send, recv)))
         instance = self._begin(arrays, named)
         with _Guard(self):
             instance.run(serve)
@@ -144,10 +145,10 @@ class Executable(BaseExecutable):
 
     run_global = profile_replicated = run_replicated
 
-    def profile(self, *arrays: Any, **feeds: Any) -> list[tuple[str, float]]:
+    def profile(self, *arrays: Any, **host: Unpack[HostKeywords]) -> list[tuple[str, float]]:
         """Runs the module as `run` does, step by step: (instruction, seconds) of every step that ran, loops summed."""
         check_alone(self.manifest)
-        serve = self._server(self._transfers.begin(**feeds))
+        serve = self._server(self._transfers.begin(HostIO(**host)))
         instance = self._begin(arrays)
         with _Guard(self):
             return instance.profile(serve)
@@ -338,6 +339,7 @@ class _Instance(BaseInstance):
         if memory.length != manifest.memory_bytes:
             raise ArtifactError(
                 f"the manifest states {manifest.pages} pages of memory, the module has {memory.length / 65536:g}"
+                f"{COMPILE_ANEW}"
             )
         self._run, self._init, self._step = exports.run, exports.init, exports.step
         self.inputs = [_Place(p, memory) for p in manifest.parameters if p.kind == "input"]
@@ -373,7 +375,7 @@ class _Instance(BaseInstance):
         try:
             return function(*arguments)
         except JsException as error:
-            raise RunError(f"{self._failed()}: {error.message}") from error
+            raise RunError(f"{self._failed()}: {error.message}{CHECK_IT}") from error
 
 
 def _compile(wasm: bytes, manifest: Manifest) -> Any:
@@ -393,11 +395,11 @@ def _compile(wasm: bytes, manifest: Manifest) -> Any:
         )
     imports = [f"{item.module}.{item.name}" for item in js.WebAssembly.Module.imports(module)]
     if imports:
-        raise ArtifactError(f"the module must import nothing, but imports {', '.join(imports[:5])}")
+        raise ArtifactError(f"the module must import nothing, but imports {', '.join(imports[:5])}{COMPILE_ANEW}")
     exports = {item.name: item.kind for item in js.WebAssembly.Module.exports(module)}
     for name, kind in _EXPORTS.items():
         if exports.get(name) != kind:
-            raise ArtifactError(f"the module exports no {kind} '{name}'")
+            raise ArtifactError(f"the module exports no {kind} '{name}'{COMPILE_ANEW}")
     return module
 
 
@@ -406,9 +408,10 @@ def _instantiate(module: Any, manifest: Manifest) -> Any:
         return _at_once(js.WebAssembly.Instance.new, js.WebAssembly.instantiate, module)
     except JsException as error:
         if error.name == "RuntimeError":
-            raise ArtifactError(f"the module traps when it starts: {error.message}") from error
+            raise ArtifactError(f"the module traps when it starts: {error.message}{COMPILE_ANEW}") from error
         raise LimitError(
-            f"no room for an instance with {manifest.memory_bytes} bytes of memory: {error.message}"
+            f"no room for an instance with {manifest.memory_bytes} bytes of memory: {error.message}; close "
+            f"executables that you no longer need"
         ) from error
 
 

@@ -13,7 +13,10 @@ def sidecar_parts(manifest: Manifest, weights: bytes) -> tuple[memoryview, ...]:
     data = memoryview(weights)
     if manifest.sidecar_bytes > len(data):
         why = "and none was given" if not data else f"but has only {len(data)}: it is cut short or of another module"
-        raise ArtifactError(f"the .weights file of '{manifest.name}' must have {manifest.sidecar_bytes} bytes {why}")
+        raise ArtifactError(
+            f"the .weights file of '{manifest.name}' must have {manifest.sidecar_bytes} bytes {why}: take "
+            f"the one that was written with the module"
+        )
     parts = []
     for init in manifest.inits:
         part = data[init.sidecar_offset : init.sidecar_offset + init.bytes] if init.kind == "sidecar" else data[:0]

@@ -10,12 +10,14 @@ import threading
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from typing import Any
 
 import wasmtime
-from wasmtime import _ffi as ffi
 
+from ..errors import ArgumentError
 from ..target import ALONE, FAILED, MOST_PAGES, MOST_THREADS, PAGE, STOPPED
 from .engine import first_lines
+from .manifest import Manifest
 
 _FOR_EVER = 1 << 62
 """Epochs and fuel of threads that only help: the limits are those of the thread that runs the program."""
@@ -28,6 +30,28 @@ def cpus() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
+def threads_of_run(manifest: Manifest, threads: int | None, fuel: bool, untrusted: bool) -> int:
+    """Returns the number of threads of a run. Raises ArgumentError if the module or the other options do not allow so
+    many."""
+    if threads is not None and (isinstance(threads, bool) or not isinstance(threads, int) or threads < 1):
+        raise ArgumentError(f"threads must be an integer above zero, got {threads!r}")
+    if manifest.threads is None:
+        if threads is not None and threads > 1:
+            raise ArgumentError(
+                f"'{manifest.name}' is compiled for one thread: compile it with Options(threads=True), or --threads"
+            )
+        return 1
+    if fuel or untrusted:
+        if threads is not None and threads > 1:
+            what = "what nobody trusts" if untrusted else "fuel, which counts exactly,"
+            raise ArgumentError(f"{what} runs on one thread: leave out threads={threads}")
+        return 1
+    most = most_threads(manifest.memory_bytes, manifest.threads.bytes)
+    if threads is not None and threads > most:
+        raise ArgumentError(f"'{manifest.name}' has room for at most {most} threads, not {threads}")
+    return min(threads or cpus(), most)
+
+
 class SharedMemory(wasmtime.SharedMemory):
     """A memory of so many pages for several stores."""
 
@@ -35,7 +59,9 @@ class SharedMemory(wasmtime.SharedMemory):
         self.engine = engine
         super().__init__(engine, wasmtime.MemoryType(wasmtime.Limits(pages, pages), shared=True))
 
-    def _as_extern(self) -> ffi.wasmtime_extern_t:
+    def _as_extern(self) -> Any:
+        from wasmtime import _ffi as ffi  # not for programs without threads: it may change
+
         # `ptr` gives a pointer to what wasmtime means; wasmtime-py 50 wraps it once more.
         return ffi.wasmtime_extern_t(
             ffi.WASMTIME_EXTERN_SHAREDMEMORY, ffi.wasmtime_extern_union(sharedmemory=self.ptr())

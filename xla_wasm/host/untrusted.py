@@ -42,4 +42,7 @@ def _largest(leaves: Iterable[Leaf]) -> int:
 
 def _check(what: str, size: int, manifest: Manifest, limit: int) -> None:
     if size > limit:
-        raise LimitError(f"'{manifest.name}': {what} takes {size} bytes together, the limit is {limit}")
+        raise LimitError(
+            f"'{manifest.name}': {what} takes {size} bytes together, the limit is {limit}: load it with a higher "
+            f"memory_limit"
+        )

@@ -55,7 +55,7 @@ class Panel:
 
     n: Affine
     last: Val | None = None
-    """Whether it is the last one, if that has fewer columns than others."""
+    """True if it is the last one, if that has fewer columns than others."""
 
 
 class _Writer:
@@ -73,11 +73,11 @@ class _Writer:
         self.blocks = Blocks(self.sums)
         self.split = self._split()
         self.is_column = tile.nr == g.n == 1 and tile.mr % g.lanes == 0
-        """Whether results along rows lie side by side, and so make vectors."""
+        """True if results along rows lie side by side, and so make vectors."""
 
     def _split(self) -> int:
-        """How many outer dimensions enclose the panel loop. The others, short rows of a convolution, share each
-        panel."""
+        """Returns the number of outer dimensions that enclose the panel loop. The others, short rows of a convolution,
+        share each panel."""
         split, rows = len(self.g.outer), self.g.m
         while (
             split

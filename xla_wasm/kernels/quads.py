@@ -81,7 +81,8 @@ class Quads:
         return self.shifted(b.splat(b.or_(b.and_(low, b.const("s32", 0xFFFF)), b.shl(high, 16)), b.lanes))
 
     def steps(self, x: Left, right: Right, start: Affine, rows: int) -> list[tuple[int, Step]]:
-        """What adds the products of four quads, and of one: how many pairs along k that is, and the step."""
+        """Returns the steps that add the products of four quads, and of one: how many pairs along k that is, and the
+        step."""
         b, lanes = self.b, self.b.lanes
 
         def add(left: Iterable[Val], k: Affine, sums: list[Val]) -> list[Val]:
@@ -104,8 +105,8 @@ class Quads:
         return [(2 * lanes, four), (2, one)]
 
     def beginning(self, g: Gemm, tile: Tile, right: Right) -> tuple[Val, ...]:
-        """What sums of a panel's columns begin with, so that what is added to the numbers of the left side's quads does
-        not count."""
+        """Returns what sums of a panel's columns begin with, so that what is added to the numbers of the left side's
+        quads does not count."""
         b, width = self.b, -(-min(g.n, tile.nr) // g.lanes)
         zeros = [b.splat(b.const(g.types.accumulator, 0), g.lanes)] * width
         if self.shift is None:

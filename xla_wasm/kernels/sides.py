@@ -61,7 +61,7 @@ class Left:
     m_stride: int
     dtype: str
     pure: bool = True
-    """Whether nothing writes there."""
+    """True if nothing writes there."""
 
     def moved(self, k: Affine) -> Left:
         """The same from index `k` of the rows on."""
@@ -176,7 +176,7 @@ class Loads:
         return b.mul(b.bitcast(moved, "f32"), self.constants.f16_unit)
 
     def loads_two(self, dtype: str) -> bool:
-        """Whether one load gives two vectors."""
+        """Returns True if one load gives two vectors."""
         return dtype in ("bf16", "f16") and self.g.types.accumulator == "f32"
 
     def scales_at(self, outer: Index, n: Affine) -> Right:
@@ -196,5 +196,5 @@ class Loads:
 
 
 def _row(g: Gemm, outer: Index, m: Affine) -> Affine:
-    """Where row `m` of the left side lies."""
+    """Returns the place of row `m` of the left side."""
     return sum((i * stride for i, (_, stride, _) in zip(outer, g.outer)), m * g.m_stride)

@@ -238,8 +238,7 @@ def entries(what: str, dialect: str) -> dict[int, Entry]:
 _CONVOLUTION = (
     "input_batch_dimension input_feature_dimension input_spatial_dimensions kernel_input_feature_dimension "
     "kernel_output_feature_dimension kernel_spatial_dimensions lhs_dilation output_batch_dimension "
-    "output_feature_dimension "
-    "output_spatial_dimensions"
+    "output_feature_dimension output_spatial_dimensions"
 )
 _PROPERTIES = f"""
 all_gather: all_gather_dim channel_handle? replica_groups use_global_device_ids?

@@ -47,8 +47,7 @@ class Exported(NamedTuple):
 
 _DTYPES = (
     "bool i8 i16 i32 i64 ui8 ui16 ui32 ui64 f16 f32 f64 c64 c128 bf16 i4 ui4 f8E4M3B11FNUZ f8E4M3FN f8E4M3FNUZ f8E5M2 "
-    "f8E5M2FNUZ "
-    "float0 f8E4M3 f8E3M4 f8E8M0FNU f4E2M1FN key<fry> key<rbg> key<unsafe_rbg>"
+    "f8E5M2FNUZ float0 f8E4M3 f8E3M4 f8E8M0FNU f4E2M1FN key<fry> key<rbg> key<unsafe_rbg>"
 ).split()
 
 

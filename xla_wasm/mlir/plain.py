@@ -29,29 +29,24 @@ _ONLY_MHLO = frozenset(
 )
 _LISTS = frozenset(
     "base_dilations broadcast_dimensions broadcast_sizes dimensions edge_padding_high edge_padding_low fft_length "
-    "interior_padding "
-    "known_expanding_dimensions known_nonexpanding_dimensions lhs_dilation limit_indices permutation rhs_dilation "
-    "slice_sizes "
-    "start_indices strides window_dilations window_dimensions window_reversal window_strides".split()
+    "interior_padding known_expanding_dimensions known_nonexpanding_dimensions lhs_dilation limit_indices permutation "
+    "rhs_dilation slice_sizes start_indices strides window_dilations window_dimensions window_reversal "
+    "window_strides".split()
 )
 _FIELDS = frozenset(
     "collapsed_slice_dims input_batching_dims input_spatial_dimensions inserted_window_dims kernel_spatial_dimensions "
     "lhs_batching_dimensions lhs_contracting_dimensions offset_dims operand_batching_dims output_spatial_dimensions "
     "rhs_batching_dimensions rhs_contracting_dimensions scatter_dims_to_operand_dims scatter_indices_batching_dims "
-    "start_index_map "
-    "start_indices_batching_dims update_window_dims "
-    "channel_id channel_type index_vector_dim input_batch_dimension input_feature_dimension "
-    "kernel_input_feature_dimension "
-    "kernel_output_feature_dimension output_batch_dimension output_feature_dimension lhs_component_count "
-    "rhs_component_count "
+    "start_index_map start_indices_batching_dims update_window_dims channel_id channel_type index_vector_dim "
+    "input_batch_dimension input_feature_dimension kernel_input_feature_dimension kernel_output_feature_dimension "
+    "output_batch_dimension output_feature_dimension lhs_component_count rhs_component_count "
     "num_primitive_operations".split()
 )
 """What VHLO has as attributes, and StableHLO as fields of structures: plain numbers and tuples of them."""
 _EMPTY = frozenset(
     "arg_attrs backend_config called_computations composite_attributes infeed_config known_expanding_dimensions "
     "known_nonexpanding_dimensions layout operand_layouts outfeed_config output_operand_aliases res_attrs "
-    "result_layouts result_tilings "
-    "source_target_pairs sym_visibility".split()
+    "result_layouts result_tilings source_target_pairs sym_visibility".split()
 )
 _FLAGS = frozenset(
     "has_dynamic_root has_side_effect indices_are_sorted is_host_transfer is_stable lower no_inline unique_indices "

@@ -16,8 +16,7 @@ from .tree import Accuracy, Alias, Attribute, MeshGroups, Opaque, TypeOf
 
 ENUMS = frozenset(
     "accuracy api_version comparison_direction comparison_type custom_call_api_version fft_type precision "
-    "result_accuracy_mode "
-    "rng_algorithm rng_distribution transpose".split()
+    "result_accuracy_mode rng_algorithm rng_distribution transpose".split()
 )
 """Attributes that are one word."""
 DOT = tuple(f"{side}_{what}_dimensions" for what in ("batching", "contracting") for side in ("lhs", "rhs"))
@@ -29,14 +28,12 @@ STRUCTURES = {
     ),
     "scatter": tuple(
         "update_window_dims inserted_window_dims input_batching_dims scatter_indices_batching_dims "
-        "scatter_dims_to_operand_dims "
-        "index_vector_dim".split()
+        "scatter_dims_to_operand_dims index_vector_dim".split()
     ),
     "channel_handle": ("handle", "type"),
     "dot_algorithm": tuple(
         "lhs_precision_type rhs_precision_type accumulation_type lhs_component_count rhs_component_count "
-        "num_primitive_operations "
-        "allow_imprecise_accumulation".split()
+        "num_primitive_operations allow_imprecise_accumulation".split()
     ),
     "output_operand_alias": Alias._fields,
     "result_accuracy": Accuracy._fields,

@@ -116,24 +116,20 @@ KEYS: dict[str, Keys] = {
 """Operation of StableHLO -> its attributes under their short names."""
 _PLAIN = (
     "abs add after_all and atan2 bitcast_convert cbrt ceil clamp complex convert cosine count_leading_zeros "
-    "create_token divide "
-    "dynamic_conv dynamic_pad dynamic_reshape dynamic_update_slice exponential exponential_minus_one floor imag "
-    "is_finite log "
-    "log_plus_one logistic maximum minimum multiply negate not or partition_id popcnt power real real_dynamic_slice "
-    "remainder replica_id reshape round_nearest_afz round_nearest_even rsqrt shift_left shift_right_arithmetic "
-    "shift_right_logical sign "
-    "sine sqrt subtract tan tanh uniform_dequantize uniform_quantize xor"
+    "create_token divide dynamic_conv dynamic_pad dynamic_reshape dynamic_update_slice exponential "
+    "exponential_minus_one floor imag is_finite log log_plus_one logistic maximum minimum multiply negate not or "
+    "partition_id popcnt power real real_dynamic_slice remainder replica_id reshape round_nearest_afz "
+    "round_nearest_even rsqrt shift_left shift_right_arithmetic shift_right_logical sign sine sqrt subtract tan tanh "
+    "uniform_dequantize uniform_quantize xor"
 ).split()
 """Operations of StableHLO without attributes of their own."""
 _OF_CHLO = (
     "acos acosh asin asinh atan atanh bessel_i1e broadcast_add broadcast_and broadcast_atan2 broadcast_compare "
     "broadcast_complex broadcast_divide broadcast_maximum broadcast_minimum broadcast_multiply broadcast_next_after "
-    "broadcast_or "
-    "broadcast_polygamma broadcast_power broadcast_remainder broadcast_select broadcast_shift_left "
-    "broadcast_shift_right_arithmetic "
-    "broadcast_shift_right_logical broadcast_subtract broadcast_xor broadcast_zeta conj cosh digamma dynamic_reshape "
-    "erf erf_inv erfc "
-    "is_inf is_neg_inf is_pos_inf lgamma minimum_broadcast_shapes mulhi next_after polygamma sinh square tan zeta"
+    "broadcast_or broadcast_polygamma broadcast_power broadcast_remainder broadcast_select broadcast_shift_left "
+    "broadcast_shift_right_arithmetic broadcast_shift_right_logical broadcast_subtract broadcast_xor broadcast_zeta "
+    "conj cosh digamma dynamic_reshape erf erf_inv erfc is_inf is_neg_inf is_pos_inf lgamma minimum_broadcast_shapes "
+    "mulhi next_after polygamma sinh square tan zeta"
 ).split()
 
 

@@ -25,11 +25,9 @@ _SUMMED = frozenset(("scatter", "scan", "ragged-dot", "scaled-dot"))
 """Beside what accumulates by its record."""
 _EXACT = frozenset(
     "concatenate pad gather dynamic-slice dynamic-update-slice select copy bitcast tuple get-tuple-element "
-    "bitcast-convert iota constant"
-    " sort topk rng-bit-generator abs negate sign real imag is-finite maximum minimum clamp ceil floor "
-    "round-nearest-even"
-    " round-nearest-afz compare and or xor not shift-left shift-right-arithmetic shift-right-logical mulhi popcnt"
-    " count-leading-zeros".split()
+    "bitcast-convert iota constant sort topk rng-bit-generator abs negate sign real imag is-finite maximum minimum "
+    "clamp ceil floor round-nearest-even round-nearest-afz compare and or xor not shift-left shift-right-arithmetic "
+    "shift-right-logical mulhi popcnt count-leading-zeros".split()
 )
 """Beside views."""
 _OF_PARTS = frozenset(("abs", "sign"))

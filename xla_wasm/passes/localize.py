@@ -27,9 +27,8 @@ from .shardwise import Map, dimension_maps, fit
 
 ADVICE = (
     "put the whole step inside one jax.shard_map, where psum, all_gather and their like say what devices exchange, or "
-    "compile the "
-    "program that XLA's partitioner makes of it: jax.jit(f).lower(...).compile().runtime_executable().hlo_modules()[0]"
-    ".as_serialized_hlo_module_proto()"
+    "compile the program that XLA's partitioner makes of it: "
+    "jax.jit(f).lower(...).compile().runtime_executable().hlo_modules()[0].as_serialized_hlo_module_proto()"
 )
 
 INTO = ("xla.sdy.GlobalToLocalShape", "SPMDFullToShardShape")

@@ -31,7 +31,7 @@ class Setting:
     initial: Mapping[int, Data] = field(default_factory=dict)
     """What leaves hold from the start."""
     configured: bool = False
-    """Whether there is a place for the numbers of the program's device, read or not."""
+    """True if there is a place for the numbers of the program's device, read or not."""
     poured: int | None = None
     """Constants of so many bytes and more come from a file, one after another; each is packed before the next comes."""
     one_by_one: bool = False

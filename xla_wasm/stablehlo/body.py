@@ -31,8 +31,7 @@ _ACROSS = 16
 
 _SIZES = frozenset(
     "tuple get-tuple-element while call conditional opt-barrier after-all custom-call get-dimension-size "
-    "set-dimension-size "
-    "dynamic-reshape infeed outfeed send send-done recv recv-done".split()
+    "set-dimension-size dynamic-reshape infeed outfeed send send-done recv recv-done".split()
 )
 """Opcodes that say themselves which dimensions are dynamic."""
 

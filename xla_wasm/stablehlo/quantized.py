@@ -27,12 +27,10 @@ _MOVED = frozenset(
 _COMPUTED = frozenset(
     f"stablehlo.{name}"
     for name in "abs add atan2 batch_norm_grad batch_norm_inference batch_norm_training cbrt ceil cholesky clamp "
-    "compare convolution "
-    "cosine divide dot dot_general dynamic_conv exponential exponential_minus_one floor iota is_finite log "
-    "log_plus_one "
-    "logistic maximum minimum multiply negate power reduce_precision remainder round_nearest_afz round_nearest_even "
-    "rsqrt select sign "
-    "sine sqrt subtract tan tanh triangular_solve uniform_dequantize uniform_quantize".split()
+    "compare convolution cosine divide dot dot_general dynamic_conv exponential exponential_minus_one floor iota "
+    "is_finite log log_plus_one logistic maximum minimum multiply negate power reduce_precision remainder "
+    "round_nearest_afz round_nearest_even rsqrt select sign sine sqrt subtract tan tanh triangular_solve "
+    "uniform_dequantize uniform_quantize".split()
 )
 """Operations on the numbers that the elements stand for."""
 _AS_STORED = frozenset(

@@ -99,34 +99,24 @@ def _pad(x: Instruction) -> Attributes:
 
 def _gather(x: Instruction) -> Attributes:
     n = x.attrs["gather_dimension_numbers"]
-    numbers_ = structure(
-        "gather",
-        offset_dims=n.offset_dims,
-        collapsed_slice_dims=n.collapsed_slice_dims,
-        operand_batching_dims=n.operand_batching_dims,
-        start_indices_batching_dims=n.start_indices_batching_dims,
-        start_index_map=n.start_index_map,
-        index_vector_dim=n.index_vector_dim,
+    names = (
+        "offset_dims collapsed_slice_dims operand_batching_dims start_indices_batching_dims start_index_map "
+        "index_vector_dim"
     )
-    is_sorted = truth(x.attrs["indices_are_sorted"])
     return {
-        "dimension_numbers": numbers_,
+        "dimension_numbers": structure("gather", **{name: getattr(n, name) for name in names.split()}),
         "slice_sizes": int64s(x.attrs["slice_sizes"]),
-        "indices_are_sorted": is_sorted,
+        "indices_are_sorted": truth(x.attrs["indices_are_sorted"]),
     }
 
 
 def _scatter(x: Instruction) -> Attributes:
     n = x.attrs["scatter_dimension_numbers"]
-    numbers_ = structure(
-        "scatter",
-        update_window_dims=n.update_window_dims,
-        inserted_window_dims=n.inserted_window_dims,
-        input_batching_dims=n.input_batching_dims,
-        scatter_indices_batching_dims=n.scatter_indices_batching_dims,
-        scatter_dims_to_operand_dims=n.scatter_dims_to_operand_dims,
-        index_vector_dim=n.index_vector_dim,
+    names = (
+        "update_window_dims inserted_window_dims input_batching_dims scatter_indices_batching_dims "
+        "scatter_dims_to_operand_dims index_vector_dim"
     )
+    numbers_ = structure("scatter", **{name: getattr(n, name) for name in names.split()})
     flags = {name: truth(x.attrs[name]) for name in ("indices_are_sorted", "unique_indices")}
     return {"scatter_dimension_numbers": numbers_} | flags
 
@@ -361,10 +351,9 @@ ATTRIBUTES: dict[str, Callable[[Instruction], Attributes]] = {
 """Opcode -> what gives its attributes."""
 SAME = frozenset(
     "abs add and atan2 bitcast-convert ceil clamp complex count-leading-zeros divide dynamic-update-slice floor imag "
-    "is-finite "
-    "maximum minimum multiply negate not or partition-id popcnt power real remainder replica-id reshape "
-    "round-nearest-afz "
-    "round-nearest-even select shift-left shift-right-arithmetic shift-right-logical subtract xor".split()
+    "is-finite maximum minimum multiply negate not or partition-id popcnt power real remainder replica-id reshape "
+    "round-nearest-afz round-nearest-even select shift-left shift-right-arithmetic shift-right-logical subtract "
+    "xor".split()
 )
 """Opcodes without attributes of which StableHLO has the same."""
 NAMES = {"broadcast": "stablehlo.broadcast_in_dim", "dot": "stablehlo.dot_general", "topk": "chlo.top_k"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ..op import REQUIRED
 from ..proto.schema import MESSAGES, UnknownFields, word
 from ..proto.wire import UNKNOWN, Buffer, Fields, decode, encode
 
@@ -62,6 +63,12 @@ class Kind:
         text = self.text(value)
         return "" if text is None else f"{name}={text}"
 
+    @property
+    def unwritten(self) -> Any:
+        """The value that texts have no attribute for, `REQUIRED` if every value has one."""
+        empty = self.absent is not None and self.absent is not REQUIRED and self.text(self.absent) is None
+        return self.absent if empty else REQUIRED
+
     def check(self, value: Any) -> bool:
         """Returns True if an attribute may have the value. None, where it is one, is for the shape inference to
         judge."""
@@ -102,6 +109,7 @@ class Word(Kind):
             str,
             self.words[0],
             parse=lambda lexer, _: lexer.one_of(self.words[unwritten:]),
+            text=lambda value: None if value in self.words[:unwritten] else value,
             decoded=lambda number: word(self.words, number),
             encoded=self.words.index,
         )

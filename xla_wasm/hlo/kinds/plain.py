@@ -86,6 +86,10 @@ def _single_text(value: float) -> str:
     )
 
 
+def _word_text(word: str) -> str | None:
+    return word or None
+
+
 def _flattened(lexer: Lexer, _: Shapes) -> tuple[int, ...]:
     """{{2,3}} or {2,3}."""
     lists = lexer.listed(lambda: lexer.integers() if lexer.sees("{") else [lexer.integer()])
@@ -110,8 +114,7 @@ WORDS: dict[str, Word] = {
     "custom_call_schedule": Word("SCHEDULE_NONE SCHEDULE_LATEST SCHEDULE_EARLIEST"),
     "custom_call_api_version": Word(
         "API_VERSION_UNSPECIFIED API_VERSION_ORIGINAL API_VERSION_STATUS_RETURNING "
-        "API_VERSION_STATUS_RETURNING_UNIFIED "
-        "API_VERSION_TYPED_FFI",
+        "API_VERSION_STATUS_RETURNING_UNIFIED API_VERSION_TYPED_FFI",
         unwritten=1,
     ),
     "convolution_kind": Word("unset fprop dgrad wgrad"),
@@ -140,8 +143,10 @@ KINDS: dict[str, Kind] = {
     ),
     "float": Kind((float, int), 0.0, parse=_single, text=_single_text),
     "str": Kind(str, "", parse=lambda lexer, _: lexer.unicode(), text=quoted),
-    "name": Kind(str, "", parse=lambda lexer, _: lexer.name("a word")),
-    "comparison_direction": Kind(str, "", parse=lambda lexer, _: lexer.one_of(("EQ", "NE", "GE", "GT", "LE", "LT"))),
+    "name": Kind(str, "", parse=lambda lexer, _: lexer.name("a word"), text=_word_text),
+    "comparison_direction": Kind(
+        str, "", parse=lambda lexer, _: lexer.one_of(("EQ", "NE", "GE", "GT", "LE", "LT")), text=_word_text
+    ),
     "comparison_type": _ComparisonType(
         str, REQUIRED, parse=lambda lexer, _: lexer.one_of(("FLOAT", "TOTALORDER", "SIGNED", "UNSIGNED"))
     ),

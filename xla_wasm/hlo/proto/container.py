@@ -95,8 +95,7 @@ def module_bytes(data: bytes | bytearray | memoryview) -> Buffer:
         inner = _first(inner)
     raise ParseError(
         "these bytes hold no HLO module: they are neither HloModuleProto, HloProto, HloSnapshot nor "
-        "HloUnoptimizedSnapshot, nor HLO text, "
-        "StableHLO or a file of jax.export; docs/models.md says how to make one"
+        "HloUnoptimizedSnapshot, nor HLO text, StableHLO or a file of jax.export; docs/models.md says how to make one"
     )
 
 

@@ -438,6 +438,7 @@ def _write_instruction(
     if shape is None:
         shape = shapes[instruction.shape] = write_shape(instruction.shape)
     attrs = instruction.attrs
+    config = attrs.get("backend_config")
     fields: Fields = {
         "name": name,
         "opcode": instruction.opcode,
@@ -448,7 +449,7 @@ def _write_instruction(
         "control_predecessor_ids": [ids[predecessor] for predecessor in instruction.control_predecessors],
         "called_computation_ids": [numbers[called] for called in instruction.called],
         "sharding": attrs.get("sharding"),
-        "backend_config": attrs.get("backend_config"),
+        "backend_config": config.encode() if isinstance(config, str) else config,
         "frontend_attributes": _write_map(instruction.frontend_attributes),
         "statistics_viz": b"",
         UNKNOWN: instruction.unknown,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Any
 
 from ...errors import ParseError, UnsupportedError, counted
 from ..shape import UNBOUNDED, Layout, Shape
@@ -16,6 +17,11 @@ _SHAPE, _LAYOUT, _TILE, _SPLIT, _PROGRAM = (
 _MOST_DIMENSIONS = 256
 _MOST_ELEMENTS = 1 << 60
 _DEEPEST = 64
+_AS_THEY_ARE = (
+    "minor_to_major padded_dimensions padding_value element_size_in_bits memory_space "
+    "tail_padding_alignment_in_elements dynamic_shape_metadata_prefix_bytes".split()
+)
+"""Fields of a layout that a proto has as a `Layout` has them."""
 _SPARSE = ("physical_shape", "dim_unique", "dim_ordered")
 
 
@@ -121,37 +127,22 @@ def _type_number(name: str) -> int:
 
 def write_shape(shape: Shape) -> bytes:
     """The bytes of the ShapeProto of `shape`, as XLA writes it."""
-    fields = {"element_type": TYPES[shape.element_type].number}
+    fields: dict[str, Any] = {"element_type": TYPES[shape.element_type].number}
     if not shape.is_array:
         return encode(_SHAPE, {**fields, "tuple_shapes": [write_shape(inner) for inner in shape.tuple_shapes]})
     layout = shape.layout or Layout.default(shape.rank)
-    return encode(
-        _SHAPE,
-        {
-            **fields,
-            "dimensions": shape.dimensions,
-            "layout": encode(
-                _LAYOUT,
-                {
-                    "minor_to_major": layout.minor_to_major,
-                    "padded_dimensions": layout.padded_dimensions,
-                    "padding_value": layout.padding_value,
-                    "tiles": [encode(_TILE, {"dimensions": tile}) for tile in layout.tiles],
-                    "element_size_in_bits": layout.element_size_in_bits,
-                    "memory_space": layout.memory_space,
-                    "tail_padding_alignment_in_elements": layout.tail_padding_alignment_in_elements,
-                    "dynamic_shape_metadata_prefix_bytes": layout.dynamic_shape_metadata_prefix_bytes,
-                    "split_configs": [
-                        encode(_SPLIT, {"dimension": d, "split_indices": at}) for d, at in layout.split_configs
-                    ],
-                    "index_primitive_type": _type_number(layout.index_primitive_type),
-                    "pointer_primitive_type": _type_number(layout.pointer_primitive_type),
-                    UNKNOWN: layout.unknown,
-                },
-            ),
-            "is_dynamic_dimension": shape.dynamic or (False,) * shape.rank,
-        },
-    )
+    splits = [encode(_SPLIT, {"dimension": d, "split_indices": at}) for d, at in layout.split_configs]
+    written = {
+        **{name: getattr(layout, name) for name in _AS_THEY_ARE},
+        "tiles": [encode(_TILE, {"dimensions": tile}) for tile in layout.tiles],
+        "split_configs": splits,
+        "index_primitive_type": _type_number(layout.index_primitive_type),
+        "pointer_primitive_type": _type_number(layout.pointer_primitive_type),
+        UNKNOWN: layout.unknown,
+    }
+    dynamic = shape.dynamic or (False,) * shape.rank
+    fields |= {"dimensions": shape.dimensions, "layout": encode(_LAYOUT, written), "is_dynamic_dimension": dynamic}
+    return encode(_SHAPE, fields)
 
 
 def read_program_shape(data: Buffer) -> tuple[list[Shape], Shape | None]:

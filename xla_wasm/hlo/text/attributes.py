@@ -44,11 +44,13 @@ def spelling(opcode: str) -> Spelling | None:
     attributes = []
     for attr in op.attrs:
         kind, build = KINDS[attr.kind], None
-        own = {attr.name: Part(attr.default is REQUIRED, kind.parse)} if attr.text else {}
+        # What a kind writes as nothing is read from nothing, also if the record has no default.
+        default = kind.unwritten if attr.default is REQUIRED and attr.text else attr.default
+        own = {attr.name: Part(default is REQUIRED, kind.parse)} if attr.text else {}
         if isinstance(kind, InParts):
             own, build = kind.parts, kind.build
         parts.update(own)
-        attributes.append(Attribute(attr.name, tuple(own), build, attr.default))
+        attributes.append(Attribute(attr.name, tuple(own), build, default))
     called = op.called
     if opcode == "custom-call":
         called = ("to_apply?", "called_computations*")

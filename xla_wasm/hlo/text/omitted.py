@@ -15,8 +15,7 @@ from ..types import default_comparison
 
 _DECLARED = frozenset(
     "bitcast bitcast-convert constant convert custom-call fusion infeed iota outfeed parameter reduce-precision "
-    "reshape rng "
-    "rng-bit-generator rng-get-and-update-state stochastic-convert".split()
+    "reshape rng rng-bit-generator rng-get-and-update-state stochastic-convert".split()
 )
 """Opcodes whose result shape cannot be left out, beside those that cannot be inferred at all."""
 _KEEPS_LAYOUT = frozenset(

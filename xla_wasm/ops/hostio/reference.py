@@ -3,7 +3,7 @@ devices."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -11,28 +11,23 @@ import numpy as np
 from ...errors import ArgumentError, RunError, counted
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
+from ...hostio import HostIO, taker
 from ..arrays import Value, accepted, dtype_of, flattened, nested
 from ..collective.membership import Grid
 from .transfers import by_partition, host_name, pairs
 
-Receiver = Callable[[Any], Any] | list[Any]
-"""What takes the arrays that a program puts out: a function, or a list that they are appended to."""
+NOTHING = HostIO()
+"""The host that neither gives nor takes anything."""
 
 
 class HostSide:
     """What the host feeds to one device, and where it puts what it gets: as for `Executable.run`."""
 
-    def __init__(
-        self,
-        infeed: Iterable[Any] | None = None,
-        outfeed: Receiver | None = None,
-        send: Mapping[str, Receiver] | None = None,
-        recv: Mapping[str, Iterable[Any]] | None = None,
-    ) -> None:
-        self.infeed = infeed
-        self.outfeed = outfeed
-        self.send = dict(send or {})
-        self.recv = dict(recv or {})
+    def __init__(self, io: HostIO = NOTHING) -> None:
+        self.infeed = io.infeed
+        self.outfeed = io.outfeed
+        self.send = io.send or {}
+        self.recv = io.recv or {}
         self._items: dict[str | None, Iterator[Any]] = {}
 
     def next(self, instr: Instruction, name: str | None, shape: Shape, precise: bool) -> Value:
@@ -58,14 +53,13 @@ class HostSide:
 
     def give(self, instr: Instruction, name: str | None, value: Value) -> None:
         """Hands over what the program puts out, or sends under a name."""
-        taker = self.outfeed if name is None else self.send.get(name)
-        if taker is None:
+        sink = self.outfeed if name is None else self.send.get(name)
+        if sink is None:
             raise ArgumentError(
                 f"{instr.where}: nobody takes what it gives, evaluate(..., {'outfeed' if name is None else 'send'}=...)"
             )
         arrays = [array.copy() for array in flattened(value)]
-        take = taker if callable(taker) else taker.append
-        take(arrays[0] if len(arrays) == 1 else tuple(arrays))
+        taker("outfeed" if name is None else "send", sink)(arrays[0] if len(arrays) == 1 else tuple(arrays))
 
 
 def _infeed(instr: Instruction, operands: list[Value], call: Any) -> Value:

@@ -10,10 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from node_host import node_for
 from pre_commit.clientlib import load_config
 
-ROOT = Path(__file__).parents[1]
+from tests.support.node_host import node_for
+
+ROOT = Path(__file__).parents[2]
 QUESTION = re.compile(r"(What|Whether|How|Where|Which|Who|Why|When)\b")
 
 
