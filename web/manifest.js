@@ -169,10 +169,7 @@ export class Fields {
     const address = this.int(key, 0, memory);
     if (address % align) fail(this.at(key), `${address} is not a multiple of ${align}`);
     if (address + size > memory)
-      fail(
-        this.at(key),
-        `${counted(size, 'byte')} at ${address} would reach beyond the memory of ${memory} bytes`,
-      );
+      fail(this.at(key), `${counted(size, 'byte')} at ${address} would reach beyond the memory of ${memory} bytes`);
     return address;
   }
 }

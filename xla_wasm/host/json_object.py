@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from ..errors import ArtifactError, counted
+from ..errors import ArtifactError
 from .manifest_fields import MAX_INT, Field, field_of
 
 T = TypeVar("T")
@@ -111,7 +111,7 @@ class Object:
         if address % align:
             self.fail(key, f"{address} is not a multiple of {align}")
         if address + size > memory:
-            self.fail(key, f"{counted(size, 'byte')} at {address} would reach beyond the memory of {memory} bytes")
+            self.fail(key, f"{size} bytes at {address} would reach beyond the memory of {memory} bytes")
         return address
 
 
