@@ -20,7 +20,6 @@ from hypothesis import settings
 
 from tests.support import choosing, seeds
 from tests.support.chromium import FLAGS, find
-from xla_wasm.host import engine
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -39,9 +38,6 @@ _XLA_FLAGS = [
     *("--xla_backend_optimization_level=0", "--xla_llvm_disable_expensive_passes=true"),
 ]
 os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *_XLA_FLAGS]).strip()
-
-# Small modules, and other processes beside this one: more threads would be more work, and no sooner done.
-engine.parallel = False
 
 CHOSEN: pytest.StashKey[str] = pytest.StashKey()
 """What `--changed` chose, in words."""
@@ -118,6 +114,15 @@ def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def one_thread_compiles() -> None:
+    """Modules are small, and other processes run beside this one: more threads would be more work, and no sooner
+    done."""
+    from xla_wasm.host import engine
+
+    engine.parallel = False
 
 
 @pytest.fixture

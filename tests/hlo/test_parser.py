@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 import xla_wasm
-from tests.hlo.test_proto import blocks
-from tests.support.hlo_modules import NAMES, all_modules, as_text, from_text, text_modules
+from tests.support.hlo_modules import NAMES, all_modules, as_text, blocks, from_text, text_modules
 from tests.support.text_cases import CASES, entry, unary
 from xla_wasm.errors import ParseError, UnsupportedError, VerifyError
 from xla_wasm.hlo.ir import Module

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.hlo.test_proto import blocks
-from tests.support.hlo_modules import NAMES, all_modules, as_text, from_text, text_modules
+from tests.support.hlo_modules import NAMES, all_modules, as_text, blocks, from_text, text_modules
 from xla_wasm.errors import ParseError, VerifyError
 from xla_wasm.hlo.ir import Computation, Instruction, Module
 from xla_wasm.hlo.kinds.table import KINDS

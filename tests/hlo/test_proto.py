@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import struct
 import time
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 
 from tests.ops.test_samples import SAMPLES
 from tests.support import hlo_modules
-from tests.support.hlo_modules import NAMES, all_modules, as_text, lowered, zeros
+from tests.support.hlo_modules import NAMES, all_modules, as_text, blocks, lowered, without_frames, zeros
 from xla_wasm.errors import ParseError, UnsupportedError
 from xla_wasm.hlo import attrs
 from xla_wasm.hlo.ir import Computation, Instruction, Module
@@ -26,16 +25,6 @@ from xla_wasm.ops.sample import Sample
 from xla_wasm.ops.table import OPS
 
 INSTRUCTION = MESSAGES["HloInstructionProto"]
-
-
-def blocks(text: str) -> list[str]:
-    """The computations of a module, in an order that does not depend on ids, without the numbering of stack frames."""
-    text = text[text.index("\n\n%") if "\n\n%" in text else text.index("ENTRY") - 2 :]
-    return [text.split("\n")[0], *sorted(text.split("\n\n"))]
-
-
-def without_frames(text: str) -> str:
-    return re.sub(r" ?stack_frame_id=\d+", "", text)
 
 
 @pytest.mark.parametrize("name", NAMES)

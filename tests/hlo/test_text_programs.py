@@ -8,12 +8,11 @@ from typing import Any
 import jax
 import pytest
 
-from tests.hlo.test_proto import blocks, without_frames
 from tests.support import (
     seeds,
     xla_cpu,
 )
-from tests.support.hlo_modules import as_text, from_text
+from tests.support.hlo_modules import as_text, blocks, from_text, without_frames
 from tests.support.whole_programs import PROGRAMS
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.verify import verify

@@ -3,6 +3,7 @@ text."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache
 from typing import Any
@@ -35,6 +36,17 @@ def as_text(proto: bytes, metadata: bool = True) -> str:
     options.print_large_constants = True
     options.print_metadata = metadata
     return _hlo.HloModule.from_serialized_hlo_module_proto(proto).to_string(options)
+
+
+def blocks(text: str) -> list[str]:
+    """The computations of a module, in an order that does not depend on ids, without the numbering of stack frames."""
+    text = text[text.index("\n\n%") if "\n\n%" in text else text.index("ENTRY") - 2 :]
+    return [text.split("\n")[0], *sorted(text.split("\n\n"))]
+
+
+def without_frames(text: str) -> str:
+    """Returns the text without the numbering of stack frames."""
+    return re.sub(r" ?stack_frame_id=\d+", "", text)
 
 
 def _convolution(x: Any, w: Any) -> Any:
