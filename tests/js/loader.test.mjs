@@ -364,7 +364,7 @@ test('modules that lie', async () => {
     'no-memory.wasm': [ArtifactError, /exports no memory 'memory'/],
     'start.wasm': [ArtifactError, /traps when it starts/],
     'big.wasm': [ArtifactError, /states 65536 bytes of memory, the module has 131072/],
-    'waits.wasm': [RunError, /waits for its host/],
+    'waits.wasm': [RunError, /stated no requests/],
     'no-init.wasm': [RunError, /failed preparing the weights of 'b'/],
   };
   for (const [name, [kind, message]] of Object.entries(cases)) {
