@@ -6,16 +6,13 @@ and NaN in the same places.
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Callable, Iterable, Sequence
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import xla_wasm
 from tests.support.closeness import Array, Near, assert_all, assert_same
-from tests.support.node_host import run_in_node
 from xla_wasm.artifact import SECTION, Artifact, encode_manifest
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.signature import parameter_leaves, result_leaves
@@ -24,6 +21,9 @@ from xla_wasm.wasm.module import custom
 
 Judge = Callable[..., Sequence[Any]]
 """What gives the expected results of a module for arguments: `evaluate`, or `xla_cpu.run`."""
+
+Host = Callable[[Artifact, list[Any], dict[str, Any]], list[Array]]
+"""Runs an artifact once, with inputs, and weights by name: wasmtime if no test says `node_host.in_node`."""
 
 TARGETS: dict[str, dict[str, Any]] = {
     "simd128": {},
@@ -40,13 +40,13 @@ EACH = (*TUNED, "relaxed-simd for wasmtime")
 
 
 def run(
-    module: Module | str, *args: Any, host: str = "wasmtime", times: int = 1, untrusted: bool = False, **options: Any
+    module: Module | str, *args: Any, host: Host | None = None, times: int = 1, untrusted: bool = False, **options: Any
 ) -> list[Array]:
     """All results of a module, compiled with these options, in their order.
 
     `args` are all parameters in their order, those of `weights` and `state` (pairs of a parameter's number and a
     result's) included: they are set, and the results that are a state's next are read from there. Runs in wasmtime, so
-    many `times` from the same arguments, of which the last counts; or in "node", once, if there is no state.
+    many `times` from the same arguments, of which the last counts; or in `host`, once, if there is no state.
     """
     module = Module.from_text(module) if isinstance(module, str) else module
     artifact = xla_wasm.compile(module, xla_wasm.Options(**options))
@@ -56,10 +56,9 @@ def run(
     kept = {place: args[place] for place in (*places, *states.values())}
     inputs = [a for i, a in enumerate(args) if i not in kept]
     held = {names[place]: value for place, value in kept.items()}
-    if host == "node":
+    if host is not None:
         assert not states
-        with tempfile.TemporaryDirectory() as folder:
-            return run_in_node(artifact, [[np.asarray(a) for a in inputs]], Path(folder), held)[0]
+        return host(artifact, inputs, held)
     executable = xla_wasm.load(artifact, untrusted=untrusted, **({"threads": 2} if options.get("threads") else {}))
     for _ in range(times):
         for name, value in held.items():
@@ -75,13 +74,13 @@ def differential(
     module: Module | str,
     *args: Any,
     targets: Iterable[str] = ("simd128",),
-    hosts: Iterable[str] = ("wasmtime",),
+    hosts: Iterable[Host | None] = (None,),
     judges: Judge | Sequence[Judge] = evaluate,
     expected: Sequence[Any] | None = None,
     near: Near = assert_same,
     **options: Any,
 ) -> list[Array]:
-    """Runs a module for each of `targets` (of `TARGETS`) in each of `hosts` ("wasmtime", "node") and compares all
+    """Runs a module for each of `targets` (of `TARGETS`) in each of `hosts` (None: wasmtime) and compares all
     results with those that `judges` give, or with `expected`. Returns the results of the first way.
 
     `args` and `options` are those of `run`. `near` compares an array with the expected one, and raises AssertionError
@@ -89,8 +88,8 @@ def differential(
     """
     module = Module.from_text(module) if isinstance(module, str) else module
     with np.errstate(all="ignore"):
-        found = [judge(module, *args) for judge in (judges if isinstance(judges, Sequence) else (judges,))]
-    wanted = found if expected is None else [expected]
+        named = judges if isinstance(judges, Sequence) else (judges,)
+        wanted = [judge(module, *args) for judge in named] if expected is None else [expected]
     ways = [(target, host) for target in targets for host in hosts]
     first: list[Array] = []
     for target, host in ways:
@@ -99,7 +98,8 @@ def differential(
             for one in wanted:
                 assert_all(results, one, near)
         except AssertionError as error:
-            raise AssertionError(f"{target} in {host}: {error}\n{module.to_text()}") from error
+            where = getattr(host, "__name__", "wasmtime")
+            raise AssertionError(f"{target}, {where}: {error}\n{module.to_text()}") from error
         first = first or results
     return first
 

@@ -7,6 +7,7 @@ import json
 import os
 import shutil
 import subprocess
+import tempfile
 from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
@@ -82,3 +83,9 @@ def run_in_node(
         ]
         for results in json.loads(done.stdout)
     ]
+
+
+def in_node(artifact: Artifact, inputs: list[Any], held: dict[str, Any]) -> list[np.ndarray[Any, Any]]:
+    """Runs the artifact once in Node, as a host of `differential`."""
+    with tempfile.TemporaryDirectory() as folder:
+        return run_in_node(artifact, [[np.asarray(a) for a in inputs]], Path(folder), held)[0]

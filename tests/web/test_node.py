@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 
 import xla_wasm
-from tests.support.node_host import ROOT, encode, node_for, nodes, run_in_node
+from tests.support.differential import BOTH, differential
+from tests.support.node_host import ROOT, encode, in_node, node_for, nodes, run_in_node
 from tests.support.toy_artifact import LIES, SHAPE, SIDECAR, WAT, change, toy, toy_expected, toy_manifest
 
 X = np.array([[1, -3, 3], [0.5, 0, 9]], np.float32)
@@ -87,6 +88,21 @@ def test_run_in_node(tmp_path: Path) -> None:
         for a, b in zip(results, want, strict=True):
             assert a.dtype == b.dtype and a.shape == b.shape
             np.testing.assert_array_equal(a, b)
+
+
+def test_values_are_those_of_wasmtime_and_of_the_evaluator() -> None:
+    text = """HloModule m
+ENTRY e {
+  x = f32[3,5] parameter(0)
+  y = s8[5] parameter(1)
+  wide = f32[5] convert(y)
+  spread = f32[3,5] broadcast(wide), dimensions={1}
+  ratio = f32[3,5] divide(x, spread)
+  turned = f32[5,3] transpose(ratio), dimensions={1,0}
+  ROOT both = (f32[5,3], s8[5]) tuple(turned, y)
+}"""
+    x = np.array([-0.0, np.nan, np.inf, 1e-45, *range(11)], np.float32).reshape(3, 5)
+    differential(text, x, np.array([0, -128, 127, 1, -1], np.int8), targets=BOTH, hosts=[None, in_node])
 
 
 @pytest.mark.parametrize("target", ["simd128", "relaxed-simd"])
