@@ -16,7 +16,7 @@ import { chunks, inMemory, isLocal, locationOf } from '../source.js';
 
 /**
  * The instance that files are poured into.
- * @typedef {object} Vessel
+ * @typedef {object} Destination
  * @property {Manifest} manifest
  * @property {ArrayBuffer} buffer
  * @property {(index: number) => void} init
@@ -103,7 +103,7 @@ class Reader {
  * @param {Promise<{manifest: Manifest, instance: WebAssembly.Instance}>} module nothing is wanted if this fails
  * @param {Bytes | Bytes[] | undefined} given
  * @param {import('../source.js').Source} source of the module; the sidecar lies beside it if nothing else is said
- * @param {Omit<Vessel, 'manifest' | 'buffer' | 'init' | 'download'> & {untrusted?: boolean}} options
+ * @param {Omit<Destination, 'manifest' | 'buffer' | 'init' | 'download'> & {untrusted?: boolean}} options
  * @returns what pours them
  */
 export async function ask(module, given, source, options) {
@@ -124,13 +124,13 @@ export async function ask(module, given, source, options) {
 /**
  * Sets the weights that files hold; gives the names of the parameters among them, and the bytes that have come and that
  * there are.
- * @param {Vessel} vessel
+ * @param {Destination} destination
  * @param {Bytes | Bytes[] | undefined} given
  * @param {import('../source.js').Source} source
  * @returns {Promise<{given: Set<string>, loaded: number, total: number}>}
  */
-async function pour(vessel, given, source) {
-  const { manifest, onProgress } = vessel;
+async function pour(destination, given, source) {
+  const { manifest, onProgress } = destination;
   const wanted = manifest.parameters.filter((leaf) => leaf.kind === 'weight');
   const sources = given === undefined ? [] : Array.isArray(given) ? given : [given];
   const isNamed = (/** @type {Bytes} */ source) =>
@@ -153,11 +153,11 @@ async function pour(vessel, given, source) {
   const report = (/** @type {number} */ loaded) =>
     onProgress({ phase: 'weights', loaded: (most = Math.max(most, loaded)), total });
   report(0);
-  if (sidecar.length) await pourSidecar(vessel, sidecar, raw[0] ?? besides(source), report);
-  prepareConstants(vessel);
+  if (sidecar.length) await pourSidecar(destination, sidecar, raw[0] ?? besides(source), report);
+  prepareConstants(destination);
   const set = new Set();
   for (const source of named)
-    await pourTensors(vessel, wanted, set, source, (loaded) => report(size(sidecar) + loaded));
+    await pourTensors(destination, wanted, set, source, (loaded) => report(size(sidecar) + loaded));
   const missing = wanted.filter((leaf) => !set.has(leaf.name));
   if (named.length && missing.length) {
     throw new ArtifactError(
@@ -171,10 +171,11 @@ async function pour(vessel, given, source) {
 /**
  * Prepares what constants alone decide: after those of the sidecar are there, and before any weight, whose `init` may
  * read it.
- * @param {Vessel} vessel
+ * @param {Destination} destination
  */
-function prepareConstants(vessel) {
-  for (const { kind, index, name } of vessel.manifest.inits) if (kind === 'segment') prepare(vessel, index, name);
+function prepareConstants(destination) {
+  for (const { kind, index, name } of destination.manifest.inits)
+    if (kind === 'segment') prepare(destination, index, name);
 }
 
 /**
@@ -194,13 +195,13 @@ const isSafetensors = (bytes) =>
   bytes && bytes.length > 8 && bytes[8] === 0x7b && !(bytes[4] | bytes[5] | bytes[6] | bytes[7]);
 
 /**
- * @param {Vessel} vessel
+ * @param {Destination} destination
  * @param {import('../manifest.js').Init[]} entries in the order of the file
  * @param {Bytes | undefined} source
  * @param {(loaded: number) => void} report
  */
-async function pourSidecar(vessel, entries, source, report) {
-  const { manifest, buffer } = vessel;
+async function pourSidecar(destination, entries, source, report) {
+  const { manifest, buffer } = destination;
   const needs = `the weights file of '${manifest.name}' must have ${counted(manifest.sidecarBytes, 'byte')}`;
   if (source === undefined) throw new ArtifactError(`${needs} and none was given: load(source, {weights: ...})`);
   // Web Crypto exists in secure contexts only; elsewhere the size must do.
@@ -210,7 +211,7 @@ async function pourSidecar(vessel, entries, source, report) {
       byte.toString(16).padStart(2, '0'),
     ).join('');
   const key =
-    vessel.cache && subtle
+    destination.cache && subtle
       ? await hash(new TextEncoder().encode(entries.map((entry) => entry.sha256).join()))
       : undefined;
   const short = (/** @type {number} */ position) =>
@@ -229,7 +230,7 @@ async function pourSidecar(vessel, entries, source, report) {
       throw error;
     }
   };
-  await attempts(vessel, source, key, !!subtle, short, async (reader) => {
+  await attempts(destination, source, key, !!subtle, short, async (reader) => {
     let loaded = entries.slice(0, next).reduce((sum, { bytes }) => sum + bytes, 0);
     for (; next < entries.length; next++) {
       const { name, index, staging, bytes, sidecar_offset, sha256 } = entries[next];
@@ -253,7 +254,7 @@ async function pourSidecar(vessel, entries, source, report) {
         });
         checks[next].catch(() => {});
       }
-      prepare(vessel, index, name);
+      prepare(destination, index, name);
       loaded += bytes;
       await confirm(next - 1);
     }
@@ -262,116 +263,126 @@ async function pourSidecar(vessel, entries, source, report) {
 }
 
 /**
- * @param {Vessel} vessel
+ * @param {Destination} destination
  * @param {Leaf[]} wanted
  * @param {Set<string>} set takes the names of those that were found
  * @param {Bytes} source
  * @param {(loaded: number) => void} report
  */
-async function pourTensors(vessel, wanted, set, source, report) {
-  const { manifest, buffer } = vessel;
+async function pourTensors(destination, wanted, set, source, report) {
+  const { manifest, buffer } = destination;
   const what = locationOf(source) || /** @type {any} */ (source)?.url || 'the weights';
   const damaged = (/** @type {string} */ why) =>
     new ArtifactError(`${what} is not a safetensors file, or damaged: ${why}`);
   const short = (/** @type {number} */ position) =>
     position ? `${what} is cut short: it ends after ${counted(position, 'byte')}` : `${what} is not a safetensors file`;
-  await attempts(vessel, source, vessel.cache ? locationOf(source) : undefined, false, short, async (reader) => {
-    const length = Number(new DataView((await reader.take(8)).buffer).getBigUint64(0, true));
-    if (length > LONGEST_HEADER) throw damaged(`its header would have ${length} bytes`);
-    let header;
-    try {
-      header = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(await reader.take(length)));
-    } catch (error) {
-      throw error instanceof Mismatch ? error : damaged('its header is not JSON');
-    }
-    if (header === null || typeof header !== 'object') throw damaged('its header is not an object');
-    const start = reader.position;
-    const has = (/** @type {string} */ name) => name !== '__metadata__' && Object.hasOwn(header, name);
-    // JAX names a leaf of the argument `params` "params.dense.kernel".
-    const pairs = wanted.flatMap((leaf) =>
-      [leaf.name, leaf.name.slice(leaf.name.indexOf('.') + 1)]
-        .filter(has)
-        .slice(0, 1)
-        .map((name) => ({ leaf, name, tensor: header[name] })),
-    );
-    if (!pairs.length) {
-      const found = Object.keys(header).filter(has);
-      throw new ArtifactError(
-        `${what} is of another model: '${manifest.name}' has the weights ${list(wanted.map((leaf) => leaf.name))}; ` +
-          `the file has ${list(found) || 'none'}`,
+  await attempts(
+    destination,
+    source,
+    destination.cache ? locationOf(source) : undefined,
+    false,
+    short,
+    async (reader) => {
+      const length = Number(new DataView((await reader.take(8)).buffer).getBigUint64(0, true));
+      if (length > LONGEST_HEADER) throw damaged(`its header would have ${length} bytes`);
+      let header;
+      try {
+        header = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(await reader.take(length)));
+      } catch (error) {
+        throw error instanceof Mismatch ? error : damaged('its header is not JSON');
+      }
+      if (header === null || typeof header !== 'object') throw damaged('its header is not an object');
+      const start = reader.position;
+      const has = (/** @type {string} */ name) => name !== '__metadata__' && Object.hasOwn(header, name);
+      // JAX names a leaf of the argument `params` "params.dense.kernel".
+      const pairs = wanted.flatMap((leaf) =>
+        [leaf.name, leaf.name.slice(leaf.name.indexOf('.') + 1)]
+          .filter(has)
+          .slice(0, 1)
+          .map((name) => ({ leaf, name, tensor: header[name] })),
       );
-    }
-    /**
-     * Checks that a tensor takes so many bytes of the file.
-     * @param {string} name
-     * @param {any} tensor
-     * @param {number} bytes
-     */
-    const place = (name, tensor, bytes) => {
-      const [from, to] = [0, 1].map((i) => tensor.data_offsets?.[i]);
-      if (!Number.isSafeInteger(from) || from < 0 || to !== from + bytes)
-        throw damaged(`'${name}' lies at ${show(from)} to ${show(to)}, but has ${counted(bytes, 'byte')}`);
-      return from;
-    };
-    let loaded = 0;
-    /** The reads, in the order of the file. @type {{name: string, from: number, read: () => Promise<void>}[]} */
-    const reads = [];
-    for (const { leaf, name, tensor } of pairs) {
-      const type = /** @type {string} */ (DTYPES.get(tensor?.dtype));
-      const fits = (/** @type {any} */ shape, /** @type {(size: unknown, d: number) => boolean} */ test) =>
-        Array.isArray(shape) && shape.length === leaf.dimensions.length && shape.every(test);
-      const scale = `${name}.scale`;
-      const isNarrow = leaf.element_type === 'f32' && type in NARROW && (type !== 's8' || has(scale));
-      if ((type !== leaf.element_type && !isNarrow) || !fits(tensor?.shape, (size, d) => size === leaf.dimensions[d])) {
+      if (!pairs.length) {
+        const found = Object.keys(header).filter(has);
         throw new ArtifactError(
-          `${what} does not fit '${manifest.name}': weight '${leaf.name}' is ${describe(leaf)}, the file's ` +
-            `'${name}' is ${type ?? show(tensor?.dtype)}${show(tensor?.shape)}` +
-            (type === 's8' && leaf.element_type === 'f32' ? ` without '${scale}'` : ''),
+          `${what} is of another model: '${manifest.name}' has the weights ${list(wanted.map((leaf) => leaf.name))}; ` +
+            `the file has ${list(found) || 'none'}`,
         );
       }
-      const from = place(name, tensor, isNarrow ? (leaf.bytes / 4) * NARROW[type] : leaf.bytes);
-      /** @type {import('./narrow.js').Scales | undefined} */
-      let scales;
-      if (isNarrow && type === 's8') {
-        const { dtype, shape } = header[scale] ?? {};
-        if (dtype !== 'F32' || !fits(shape, (size, d) => size === 1 || size === leaf.dimensions[d])) {
-          throw damaged(
-            `'${scale}' is ${DTYPES.get(dtype) ?? show(dtype)}${show(shape)}, but has to be f32 with the dimensions ` +
-              `of '${name}', or 1 where all have the same scale`,
+      /**
+       * Checks that a tensor takes so many bytes of the file.
+       * @param {string} name
+       * @param {any} tensor
+       * @param {number} bytes
+       */
+      const place = (name, tensor, bytes) => {
+        const [from, to] = [0, 1].map((i) => tensor.data_offsets?.[i]);
+        if (!Number.isSafeInteger(from) || from < 0 || to !== from + bytes)
+          throw damaged(`'${name}' lies at ${show(from)} to ${show(to)}, but has ${counted(bytes, 'byte')}`);
+        return from;
+      };
+      let loaded = 0;
+      /** The reads, in the order of the file. @type {{name: string, from: number, read: () => Promise<void>}[]} */
+      const reads = [];
+      for (const { leaf, name, tensor } of pairs) {
+        const type = /** @type {string} */ (DTYPES.get(tensor?.dtype));
+        const fits = (/** @type {any} */ shape, /** @type {(size: unknown, d: number) => boolean} */ test) =>
+          Array.isArray(shape) && shape.length === leaf.dimensions.length && shape.every(test);
+        const scale = `${name}.scale`;
+        const isNarrow = leaf.element_type === 'f32' && type in NARROW && (type !== 's8' || has(scale));
+        if (
+          (type !== leaf.element_type && !isNarrow) ||
+          !fits(tensor?.shape, (size, d) => size === leaf.dimensions[d])
+        ) {
+          throw new ArtifactError(
+            `${what} does not fit '${manifest.name}': weight '${leaf.name}' is ${describe(leaf)}, the file's ` +
+              `'${name}' is ${type ?? show(tensor?.dtype)}${show(tensor?.shape)}` +
+              (type === 's8' && leaf.element_type === 'f32' ? ` without '${scale}'` : ''),
           );
         }
-        const bytes =
-          4 * shape.reduce((/** @type {number} */ product, /** @type {number} */ size) => product * size, 1);
-        const before = place(scale, header[scale], bytes);
-        if (before > from) throw damaged(`'${scale}' has to lie before '${name}'`);
+        const from = place(name, tensor, isNarrow ? (leaf.bytes / 4) * NARROW[type] : leaf.bytes);
+        /** @type {import('./narrow.js').Scales | undefined} */
+        let scales;
+        if (isNarrow && type === 's8') {
+          const { dtype, shape } = header[scale] ?? {};
+          if (dtype !== 'F32' || !fits(shape, (size, d) => size === 1 || size === leaf.dimensions[d])) {
+            throw damaged(
+              `'${scale}' is ${DTYPES.get(dtype) ?? show(dtype)}${show(shape)}, but has to be f32 with the dimensions ` +
+                `of '${name}', or 1 where all have the same scale`,
+            );
+          }
+          const bytes =
+            4 * shape.reduce((/** @type {number} */ product, /** @type {number} */ size) => product * size, 1);
+          const before = place(scale, header[scale], bytes);
+          if (before > from) throw damaged(`'${scale}' has to lie before '${name}'`);
+          reads.push({
+            name: scale,
+            from: before,
+            read: async () => void (scales = { shape, numbers: new Float32Array((await reader.take(bytes)).buffer) }),
+          });
+        }
         reads.push({
-          name: scale,
-          from: before,
-          read: async () => void (scales = { shape, numbers: new Float32Array((await reader.take(bytes)).buffer) }),
+          name,
+          from,
+          async read() {
+            await pourLeaf(destination, leaf, type, scales, reader, buffer, (done) => report(loaded + done));
+            loaded += leaf.bytes;
+            set.add(leaf.name);
+          },
         });
       }
-      reads.push({
-        name,
-        from,
-        async read() {
-          await pourLeaf(vessel, leaf, type, scales, reader, buffer, (done) => report(loaded + done));
-          loaded += leaf.bytes;
-          set.add(leaf.name);
-        },
-      });
-    }
-    reads.sort((a, b) => a.from - b.from);
-    for (const { name, from, read } of reads) {
-      const gap = start + from - reader.position;
-      if (gap < 0) throw damaged(`'${name}' overlaps another`);
-      await reader.read(gap);
-      await read();
-    }
-  });
+      reads.sort((a, b) => a.from - b.from);
+      for (const { name, from, read } of reads) {
+        const gap = start + from - reader.position;
+        if (gap < 0) throw damaged(`'${name}' overlaps another`);
+        await reader.read(gap);
+        await read();
+      }
+    },
+  );
 }
 
 /**
- * @param {Vessel} vessel
+ * @param {Destination} destination
  * @param {Leaf} leaf
  * @param {string} type of the file's elements
  * @param {import('./narrow.js').Scales | undefined} scales of s8 for f32
@@ -379,8 +390,8 @@ async function pourTensors(vessel, wanted, set, source, report) {
  * @param {ArrayBuffer} buffer
  * @param {(done: number) => void} report
  */
-async function pourLeaf(vessel, leaf, type, scales, reader, buffer, report) {
-  const init = leaf.init == null ? undefined : vessel.manifest.inits[leaf.init];
+async function pourLeaf(destination, leaf, type, scales, reader, buffer, report) {
+  const init = leaf.init == null ? undefined : destination.manifest.inits[leaf.init];
   const factor = type === leaf.element_type ? 1 : 4 / NARROW[type];
   const part = init?.part ?? leaf.bytes;
   /** @param {Uint8Array} target what it is to hold @param {number} start the bytes before it */
@@ -405,12 +416,12 @@ async function pourLeaf(vessel, leaf, type, scales, reader, buffer, report) {
     const target = new Uint8Array(buffer, init ? init.staging : leaf.offset, Math.min(part, leaf.bytes - at));
     if (laid.order) target.set(new Uint8Array(laid.view.buffer, at, target.length));
     else await read(target, at);
-    if (init) prepare(vessel, call++, leaf.name);
+    if (init) prepare(destination, call++, leaf.name);
   } while ((at += part) < leaf.bytes);
 }
 
 /**
- * @param {Vessel} vessel
+ * @param {Destination} destination
  * @param {number} index
  * @param {string} name
  */
@@ -430,7 +441,7 @@ function prepare({ manifest, init, budget }, index, name) {
 /**
  * Reads a file from where it may be had: the cache, the network, and the network past its own caches if what came was
  * wrong. Nothing is read after what `use` wants: a response may go on for ever.
- * @param {Vessel} vessel
+ * @param {Destination} destination
  * @param {Bytes} source
  * @param {string | undefined} key under which the file may be kept
  * @param {boolean} isHashed whether `use` notices what is wrong
