@@ -44,7 +44,8 @@ ROOMS = {
 
 ARROWS = {
     # the language, and what a module is made for
-    "hlo": "",
+    "lines": "",
+    "hlo": "lines",
     "target": "",
     "options": "target",
     "files": "",
@@ -52,7 +53,7 @@ ARROWS = {
     "hostio": "",
     "mlir": "hlo",
     # code
-    "wasm": "",
+    "wasm": "lines",
     "link": "wasm",
     "artifact": "files showing wasm",
     "loop": "hlo target wasm",
@@ -68,7 +69,7 @@ ARROWS = {
     "stablehlo": "hlo mlir records writing mapping",
     # stages
     "passes": "hlo records shared writing",
-    "plan": "hlo records shared target loop kernels lowering",
+    "plan": "lines hlo records shared target loop kernels lowering",
     "assemble": "hlo options target shared lowering plan loop wasm link artifact",
     "compiler": "hlo options target shared writing lowering passes plan loop wasm link artifact assemble",
     # what runs a module, makes one by hand, or judges one
@@ -80,7 +81,7 @@ ARROWS = {
     "check": "files hlo options target showing records shared meaning passes compiler host command",
     "command": "files hlo options target showing records meaning wasm artifact assemble compiler host devices check "
     "site server frontend",
-    "site": "files hlo options target records meaning loop wasm artifact passes plan compiler host builder check "
+    "site": "files lines hlo options target records meaning loop wasm artifact passes plan compiler host builder check "
     "frontend",
     "frontend": "files hlo shared host",
     "jax": "files hlo target options shared artifact compiler host",

@@ -8,6 +8,7 @@ from ..dataclass import dataclass, field
 from ..hlo.ir import Instruction
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
+from ..lines import Lines
 from ..loop.affine import is_dense, row_major_strides
 from ..loop.ir import Func
 from ..ops.request import Request
@@ -215,18 +216,28 @@ class Plan:
 
         Without `addresses`, what lies in a place of its own says nothing of where.
         """
-        lines = [f"parameter {i}: {v.to_text(addresses)}" for i, v in enumerate(self.parameters)]
+        return str(self.printed(addresses=addresses))
+
+    def printed(self, *, addresses: bool = True) -> Lines[Step | View]:
+        """The text, with the lines of each step, and of the view of each parameter and result."""
+        lines = Lines[Step | View]()
+
+        def add_step(head: str, step: Step) -> None:
+            lines.add([head, *(f"       {line}" for line in step.details(addresses))], step)
+
+        for i, v in enumerate(self.parameters):
+            lines.add(f"parameter {i}: {v.to_text(addresses)}", v)
         for i, step in enumerate(self.steps):
-            lines.append(f"{i:4} {step}")
-            lines += [f"       {line}" for line in step.details(addresses)]
-        lines += [f"loop {first} to {last}" for first, last in self.loops]
+            add_step(f"{i:4} {step}", step)
+        lines.add(f"loop {first} to {last}" for first, last in self.loops)
         for group, steps in self.init_calls():
             for step in steps:
                 trips = "" if step.trips is None else f", trips {step.trips[0]} to {step.trips[1]}"
-                lines.append(f"init {group}: {step}{trips}")
-                lines += [f"       {line}" for line in step.details(addresses)]
-        lines += [f"result {i}: {v.to_text(addresses)}" for i, v in enumerate(self.results)]
-        return "\n".join([*lines, self._memory()]) + "\n"
+                add_step(f"init {group}: {step}{trips}", step)
+        for i, v in enumerate(self.results):
+            lines.add(f"result {i}: {v.to_text(addresses)}", v)
+        lines.add(self._memory())
+        return lines
 
     def _memory(self) -> str:
         """The bytes of memory by the kinds of the buffers; of temporaries, which share theirs, the most at a time."""

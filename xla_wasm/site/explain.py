@@ -9,7 +9,7 @@ without any.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..artifact import Artifact
@@ -19,15 +19,17 @@ from ..errors import UnsupportedError, XlaWasmError
 from ..hlo.attrs import Metadata
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.proto.container import read_module
+from ..hlo.text import printer
+from ..lines import Lines
 from ..loop.text import to_text
 from ..ops.reading import record
 from ..ops.table import FAMILIES
 from ..options import Options
 from ..passes.clone import clone
-from ..plan.plan import Step, all_steps
+from ..plan.plan import Step, View, all_steps
 from ..wasm.binary import function_names
 from ..wasm.binary import read_module as read_wasm
-from ..wasm.disasm import disassemble
+from ..wasm.disasm import printed
 
 Range = tuple[int, int, list[int]]
 """First and last line, counted from 0, and the instructions that they came from."""
@@ -111,19 +113,21 @@ def explain(module: Module, text: str, options: Options) -> dict[str, Any]:
         by_name.setdefault(x.name, i)
     made = trace(marked, options, names=True)
     view = _View(made, number, by_name, [x.opcode for x in module.instructions()])
-    wat = disassemble(made.artifact.wasm)
-    hlo, loops = made.module.to_text(large_constants=False), [to_text(f) for f in made.plan.funcs.values()]
-    plan = str(made.plan)
+    hlo, plan, loops, wat = printer.printed(made.module), made.plan.printed(), Lines[str](), printed(made.artifact.wasm)
+    for i, (name, func) in enumerate(made.plan.funcs.items()):
+        loops.add([""] if i else [])
+        loops.add(to_text(func).rstrip("\n"), name)
+    names = function_names(read_wasm(made.artifact.wasm))
     return {
         "name": module.name,
         "nodes": _nodes(module, lambda x, i: [i]),
         "passed": _nodes(made.module, lambda x, _: view.origin[x]),
         "source": _source_lines(text, module),
         "stages": [
-            {"name": "HLO after passes", "text": hlo, "lines": _passed_lines(hlo, made.module, view)},
-            {"name": "Plan", "text": plan, "lines": _plan_lines(plan, view)},
-            {"name": "Loops", "text": "\n".join(loops), "lines": _loop_lines(list(made.plan.funcs), loops, view)},
-            {"name": "WebAssembly", "text": wat, "lines": _wat_lines(wat, view)},
+            _stage("HLO after passes", hlo, view.origin.get),
+            _stage("Plan", plan, view.of_line),
+            _stage("Loops", loops, view.of_kernel.get),
+            _stage("WebAssembly", wat, lambda index: view.of_kernel.get(names.get(index, ""))),
         ],
         "steps": [
             {
@@ -151,10 +155,18 @@ class _View:
         self.steps = all_steps(made.plan)
         owned = {v.buffer.name for s in self.steps if s.kind == "kernel" for v in s.arguments[: s.written]}
         self.of_step = [self._numbers(self._members(s, owned)) for s in self.steps]
+        self.members = dict(zip(self.steps, self.of_step))
         self.of_kernel: dict[str, list[int]] = {}
         for step, members in zip(self.steps, self.of_step):
             name = _kernel(step)
             self.of_kernel[name] = sorted({*self.of_kernel.get(name, ()), *members})
+
+    def of_line(self, about: Step | View) -> list[int] | None:
+        """The instructions of a line of the plan: of a step, or of the array that a parameter or result is."""
+        if isinstance(about, View):
+            x = self.named.get(about.buffer.root().name)
+            return self.origin[x] if x else None
+        return self.members.get(about)
 
     def _numbers(self, found: Iterable[Instruction]) -> list[int]:
         # A zero that a pass made may serve many that have nothing to do with what it was made for.
@@ -250,53 +262,10 @@ def _source_lines(text: str, module: Module) -> list[Range]:
     return found
 
 
-def _passed_lines(text: str, module: Module, view: _View) -> list[Range]:
-    in_order = list(module.instructions())
-    return [
-        (line, last, sorted({n for i in found for n in view.origin[in_order[i]]}))
-        for line, last, found in _source_lines(text, module)
-    ]
-
-
-def _plan_lines(text: str, view: _View) -> list[Range]:
-    """Each step with the lines of its arguments; parameters and results by the name of their buffer."""
-    lines, found = text.splitlines(), []
-    steps = {f"{i:4} ": members for i, members in enumerate(view.of_step)}
-    inits = iter(view.of_step[len(view.made.plan.steps) :])
-    for at, line in enumerate(lines):
-        members = steps.get(line[:5])
-        if members is not None and " # " in line:
-            last = at
-            while last + 1 < len(lines) and lines[last + 1].startswith("       "):
-                last += 1
-            found.append((at, last, members))
-        elif line.startswith("init "):
-            found.append((at, at, next(inits)))
-        elif named := re.search(r" in ([\w.-]+)@", line) if line.startswith(("parameter", "result")) else None:
-            x = view.named.get(named[1])
-            found += [(at, at, view.origin[x])] if x else []
-    return found
-
-
-def _loop_lines(names: list[str], texts: list[str], view: _View) -> list[Range]:
-    found, at = [], 0
-    for name, text in zip(names, texts):
-        count = text.count("\n")
-        found.append((at, at + count - 1, view.of_kernel.get(name, [])))
-        at += count + 1
-    return found
-
-
-def _wat_lines(text: str, view: _View) -> list[Range]:
-    found, first, name = [], 0, ""
-    for at, line in enumerate(text.splitlines()):
-        if line.startswith("  (func $"):
-            first, name = at, line[9:].partition(" ")[0]
-        elif line == "  )" and name:
-            if name in view.of_kernel:
-                found.append((first, at, view.of_kernel[name]))
-            name = ""
-    return found
+def _stage(name: str, lines: Lines[Any], came_from: Callable[[Any], list[int] | None]) -> dict[str, Any]:
+    """The text of a stage, and the lines of which it is known which instructions they came from."""
+    known = [(first, last, came_from(about)) for first, last, about in lines.about]
+    return {"name": name, "text": str(lines), "lines": [row for row in known if row[2] is not None]}
 
 
 def _kernels(made: Trace, view: _View) -> list[dict[str, Any]]:

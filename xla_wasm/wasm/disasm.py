@@ -6,6 +6,7 @@ import struct
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from ..lines import Lines
 from .binary import (
     FUNC,
     GLOBAL,
@@ -32,9 +33,13 @@ _KINDS = {FUNC: "func", TABLE: "table", MEMORY: "memory", GLOBAL: "global"}
 
 def disassemble(wasm: bytes, names: Mapping[int, str] | None = None) -> str:
     """The module as text; function names come from `names` (by index) or the module's name section."""
+    return str(printed(wasm, names))
+
+
+def printed(wasm: bytes, names: Mapping[int, str] | None = None) -> Lines[int]:
+    """The module as text, with the lines of each function that has a body, by its index."""
     module = read_module(wasm)
-    printer = _Printer(module, function_names(module) if names is None else names)
-    return "\n".join(printer.module_lines()) + "\n"
+    return _Printer(module, function_names(module) if names is None else names).module()
 
 
 def disassemble_func(func: Func) -> str:
@@ -60,41 +65,42 @@ class _Printer:
             taken.add(identifier)
             self.names[index] = "$" + identifier
 
-    def module_lines(self) -> Iterator[str]:
-        m = self.m
-        yield "(module"
+    def module(self) -> Lines[int]:
+        m, lines = self.m, Lines[int]()
+        lines.add("(module")
         for i, (params, results) in enumerate(m.types):
-            yield f"  (type (;{i};) (func{_signature(params, results)}))"
+            lines.add(f"  (type (;{i};) (func{_signature(params, results)}))")
         counts = dict.fromkeys(_KINDS, 0)
         for item in m.imports:
             what = self.describe(item.kind, counts[item.kind], item.what)
             counts[item.kind] += 1
-            yield f"  (import {_string(item.module.encode())} {_string(item.name.encode())} {what})"
+            lines.add(f"  (import {_string(item.module.encode())} {_string(item.name.encode())} {what})")
         for kind, space in ((TABLE, m.tables), (MEMORY, m.memories)):
             for i, entry in enumerate(space):
                 if i >= counts[kind]:
-                    yield f"  {self.describe(kind, i, entry)}"
+                    lines.add(f"  {self.describe(kind, i, entry)}")
         for i, initial in enumerate(m.initials):
             index = counts[GLOBAL] + i
-            yield f"  {self.describe(GLOBAL, index, m.globals[index])[:-1]} {self.expression(initial)})"
+            lines.add(f"  {self.describe(GLOBAL, index, m.globals[index])[:-1]} {self.expression(initial)})")
         for name, kind, index in m.exports:
-            yield (
+            lines.add(
                 f"  (export {_string(name.encode())} ({_KINDS[kind]} "
                 f"{self.function(index) if kind == FUNC else index}))"
             )
         if m.start is not None:
-            yield f"  (start {self.function(m.start)})"
-        yield from self.element_lines()
+            lines.add(f"  (start {self.function(m.start)})")
+        lines.add(self.element_lines())
         for i, body in enumerate(m.bodies):
             index = counts[FUNC] + i
-            yield from self.body_lines(self.describe(FUNC, index, m.functions[index])[:-1], body, 1)
+            lines.add(self.body_lines(self.describe(FUNC, index, m.functions[index])[:-1], body, 1), index)
         for i, data in enumerate(m.data):
             place = "" if data.offset is None else f" (memory {data.memory}) (offset {self.expression(data.offset)})"
-            yield f"  (data (;{i};){place} {_string(data.content)})"
-        yield ")"
+            lines.add(f"  (data (;{i};){place} {_string(data.content)})")
+        lines.add(")")
         for title, content in m.customs:
             if title != "name":
-                yield f";; custom section {_string(title.encode())}, {len(content)} bytes"
+                lines.add(f";; custom section {_string(title.encode())}, {len(content)} bytes")
+        return lines
 
     def describe(self, kind: int, index: int, what: Any) -> str:
         """A definition or the description in an import: "(memory (;0;) 1 1)"."""

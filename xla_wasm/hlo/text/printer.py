@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from ...lines import Lines
 from ..ir import Computation, Instruction, Module
 from ..kinds.kind import braced, flag
 from ..kinds.table import KINDS
@@ -34,6 +35,11 @@ _NOT_IN_NAMES = re.compile(r"[^A-Za-z0-9_.-]")
 
 def to_text(module: Module, *, large_constants: bool = False) -> str:
     """The module as HLO text. Constants of more than ten elements become {...} unless `large_constants`."""
+    return str(printed(module, large_constants=large_constants))
+
+
+def printed(module: Module, *, large_constants: bool = False) -> Lines[Instruction]:
+    """The module as HLO text, with the lines of each instruction."""
     return _Printer(module, large_constants).module()
 
 
@@ -65,7 +71,7 @@ class _Printer:
         names = _Names()
         self.computations = {computation: names.take(computation.name) for computation in module.computations}
 
-    def module(self) -> str:
+    def module(self) -> Lines[Instruction]:
         module = self.source
         head = ["HloModule " + _Names().take(module.name or "module")]
         if module.is_scheduled:
@@ -99,23 +105,28 @@ class _Printer:
         head += [f"origin_recovery_table={origins}"] if origins else []
         frames = unknown.get("stack_frame_index")
         tables = [stack_frames_text(frames)] if frames else []
-        return "\n\n".join([", ".join(head), *tables, *map(self.computation, module.computations)]) + "\n"
+        lines = Lines[Instruction]()
+        lines.add(", ".join(head))
+        for table in tables:
+            lines.add(f"\n{table}")
+        for computation in module.computations:
+            self.computation(computation, lines)
+        return lines
 
     def _inner_module(self, data: Buffer) -> str:
         if self.depth == _DEEPEST:
             return ""
-        return _Printer(Module.from_proto(bytes(data)), True, self.depth + 1).module()
+        return str(_Printer(Module.from_proto(bytes(data)), True, self.depth + 1).module())
 
-    def computation(self, computation: Computation) -> str:
+    def computation(self, computation: Computation, lines: Lines[Instruction]) -> None:
         unique = _Names()
         names = {instruction: unique.take(instruction.name) for instruction in computation.instructions}
-        lines = [("ENTRY " if computation is self.source.entry else "") + self.computations[computation] + " {"]
+        lines.add("\n" + ("ENTRY " if computation is self.source.entry else "") + self.computations[computation] + " {")
         for instruction in computation.instructions:
             root = "ROOT " if instruction is computation.root else ""
-            lines.append(f"  {root}{self.instruction(instruction, names)}")
+            lines.add(f"  {root}{self.instruction(instruction, names)}", instruction)
         thread = computation.execution_thread
-        lines.append("}" + (f", execution_thread={quoted(thread)}" if thread not in ("", "main") else ""))
-        return "\n".join(lines)
+        lines.add("}" + (f", execution_thread={quoted(thread)}" if thread not in ("", "main") else ""))
 
     def instruction(self, instruction: Instruction, names: dict[Instruction, str]) -> str:
         attrs = instruction.attrs
