@@ -135,11 +135,11 @@ WRONG = {
     "-i x=": "error: --input x=: the name of a file is missing\n",
     "-i .": "error: --input .: that is a folder\n",
     "-i x.npy -i x=x.npy": "error: --input x=x.npy: 'x' has been given before: leave one of them out\n",
-    "-i x.npy -i all.npz": "error: --input all.npz is one too many: the module takes 1 input (x f32[2])\n",
+    "-i x.npy -i all.npz": "error: --input all.npz is one too many: the module takes 1 input (x f32[2]), leave it out\n",
     "-i others.npz": "error: others.npz holds u, v, and the module's inputs are x: name its arrays after them, or "
     "give each with "
     "--input NAME=X.NPY\n",
-    "-i unnamed.npz": "error: unnamed.npz holds 3 arrays, and there is 1 input for them\n",
+    "-i unnamed.npz": "error: unnamed.npz holds 3 arrays, and there is 1 input for them: give a file with as many\n",
     "-i x.npy --set w.npy": "error: --set w.npy: a .npy file has one array: say which weight or state it is, as in "
     "--set "
     "params.w=w.npy (params.w, params.b)\n",
