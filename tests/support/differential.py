@@ -59,7 +59,8 @@ def run(
     if host is not None:
         assert not states
         return host(artifact, inputs, held)
-    executable = xla_wasm.load(artifact, untrusted=untrusted, **({"threads": 2} if options.get("threads") else {}))
+    threads = {"threads": 2} if options.get("threads") and not untrusted else {}
+    executable = xla_wasm.load(artifact, untrusted=untrusted, **threads)
     for _ in range(times):
         for name, value in held.items():
             executable.set(name, value)
