@@ -135,7 +135,8 @@ WRONG = {
     "-i x=": "error: --input x=: the name of a file is missing\n",
     "-i .": "error: --input .: that is a folder\n",
     "-i x.npy -i x=x.npy": "error: --input x=x.npy: 'x' has been given before: leave one of them out\n",
-    "-i x.npy -i all.npz": "error: --input all.npz is one too many: the module takes 1 input (x f32[2]), leave it out\n",
+    "-i x.npy -i all.npz": "error: --input all.npz is one too many: the module takes 1 input (x f32[2]), leave it "
+    "out\n",
     "-i others.npz": "error: others.npz holds u, v, and the module's inputs are x: name its arrays after them, or "
     "give each with "
     "--input NAME=X.NPY\n",
