@@ -171,3 +171,9 @@ def test_pad_of_a_scalar() -> None:
     )
     with pytest.raises(VerifyError, match="padding has 0 elements for 1 dimension"):
         verify(Module.from_text(vector))
+
+
+def test_a_broadcast_of_nothing_is_printed() -> None:
+    """A module that no verifier has seen has a text, too: an error shows it."""
+    lost = Instruction("lost", "broadcast", Shape("f32"), attrs={"dimensions": ()})
+    assert "lost = f32[] broadcast()" in Module("m", [Computation("e", [lost], lost)]).to_text()

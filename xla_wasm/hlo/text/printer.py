@@ -199,7 +199,7 @@ class _Printer:
 def _is_needed(instruction: Instruction) -> bool:
     """Returns True if XLA's parser asks for the attributes also where they have their defaults: old texts broadcast
     arrays along no dimensions."""
-    return instruction.opcode == "broadcast" and instruction.operands[0].shape.rank > 0
+    return instruction.opcode == "broadcast" and any(operand.shape.rank for operand in instruction.operands)
 
 
 def _string_or_dict(value: bytes | str) -> str:
