@@ -176,4 +176,5 @@ def test_pad_of_a_scalar() -> None:
 def test_a_broadcast_of_nothing_is_printed() -> None:
     """A module that no verifier has seen has a text, too: an error shows it."""
     lost = Instruction("lost", "broadcast", Shape("f32"), attrs={"dimensions": ()})
-    assert "lost = f32[] broadcast()" in Module("m", [Computation("e", [lost], lost)]).to_text()
+    entry = Computation("e", [lost], lost)
+    assert "lost = f32[] broadcast()" in Module("m", [entry], entry).to_text()
