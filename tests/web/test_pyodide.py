@@ -210,6 +210,7 @@ NUMPY_HOST = {
     "arrays",
     "binding",
     "device",
+    "devices",
     "dynamic",
     "engine",
     "executor",
