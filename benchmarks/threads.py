@@ -3,7 +3,8 @@
     python -m benchmarks.threads
 
 One artifact, compiled for threads, is loaded twice, and both take turns; so does onnxruntime-web, once with one thread
-and once with two. The least time of each counts. Writes threads.md.
+and once with two. The least time of each counts. A loop whose small kernel is cut into chunks, and the same loop whose
+kernel is left to one thread, tell what a fork and a join cost. Writes threads.md.
 """
 
 from __future__ import annotations
@@ -14,16 +15,21 @@ import shutil
 import subprocess
 import tempfile
 import time
+import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
+import jax
 import numpy as np
 
 import xla_wasm
 from xla_wasm import Options, javascript
 from xla_wasm.command import report
+from xla_wasm.errors import OptionWarning
 from xla_wasm.jax import lower
+from xla_wasm.loop import pieces
 from xla_wasm.site import pages
 
 from .chromium import launch
@@ -38,6 +44,9 @@ HERE = Path(__file__).parent
 NODE, CHROMIUM, WASMTIME = "Node", "Chromium", "wasmtime"
 GOALS = {"matmul_512": 1.9, "gemv_4096": 1.6, "add_1M": 1.8, "minilm_s128": 1.7, "mobilenetv2": 1.6, "resnet18": 1.7}
 """How many times as fast two threads should be as one."""
+FORKED, ALONE = "forked", "alone"
+FORKS = 20_000
+"""The trips of a loop over a kernel of 8 numbers: in FORKED each is a chunk, in ALONE one thread computes all."""
 
 Times = dict[str, dict[str, float]]
 """Milliseconds by workload and contestant."""
@@ -63,12 +72,25 @@ def workloads() -> Iterator[Workload]:
             yield known[name]
 
 
+def loops() -> Iterator[Workload]:
+    """The two loops that tell what a fork and a join cost."""
+
+    def run(x: Any) -> Any:
+        return jax.lax.fori_loop(0, FORKS, lambda i, y: y * 0.5 + i, x)
+
+    for name in (FORKED, ALONE):
+        yield Workload(name, "forks", FORKS, run, arrays(x=normal(8)), onnx=None, tfjs=None, jaxjs=None)
+
+
 def written(folder: Path, workload: Workload, tune: str) -> dict[str, Any]:
     """Puts the artifact and its arrays into the folder; what the scripts have to know of them."""
     inputs, weights = workload.given
     numbers = tuple(range(len(inputs), len(inputs) + len(weights)))
     module = lower(workload.function, *workload.arguments())
-    artifact = xla_wasm.compile(module, Options("relaxed-simd", tune, weights=numbers, threads=True))
+    chunk = 1 if workload.name == FORKED else pieces._CHUNK
+    with mock.patch.object(pieces, "_CHUNK", chunk), warnings.catch_warnings():
+        warnings.simplefilter("ignore", OptionWarning)  # ALONE has nothing to share.
+        artifact = xla_wasm.compile(module, Options("relaxed-simd", tune, weights=numbers, threads=True))
     artifact.save(folder / f"{workload.name}.wasm")
     names = {p["name"].partition(".")[2]: p["name"] for p in artifact.manifest["parameters"] if p["kind"] == "weight"}
 
@@ -179,6 +201,13 @@ def rows(found: dict[str, Times]) -> Iterator[list[str]]:
         yield [*cells, f"{goal}"]
 
 
+def fork_rows(found: dict[str, Times]) -> Iterator[list[str]]:
+    """Microseconds of a fork and a join: what the forked loop takes more than the other."""
+    for engine in (NODE, CHROMIUM, WASMTIME):
+        forked, alone = found[engine][FORKED], found[engine][ALONE]
+        yield [engine, *(f"{1e3 * (forked[f'ours {n}'] - alone[f'ours {n}']) / FORKS:.2f}" for n in (2, 1))]
+
+
 def _node_version() -> str:
     return subprocess.run([find_node(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
@@ -192,7 +221,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for tune in ("v8", "wasmtime"):
-            works = [written(folder, w, tune) | (for_peer(folder, w) if tune == "v8" else {}) for w in workloads()]
+            works = [
+                written(folder, w, tune) | (for_peer(folder, w) if tune == "v8" else {})
+                for w in [*workloads(), *loops()]
+            ]
             job = {"works": works, "seconds": options.seconds, "least": 10}
             if tune == "v8":
                 found |= {NODE: in_node(folder, job), CHROMIUM: in_chromium(folder, job)}
@@ -202,8 +234,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         f">{engine}, {what}" for engine in (NODE, CHROMIUM, WASMTIME) for what in ("one", "two", "ratio")
     ]
     text = table([*titles, ">onnxruntime-web, one", ">two", ">goal of the ratio"], rows(found))
+    forks = table(["a fork and a join, us", ">a helper spins", ">no helper"], fork_rows(found))
     options.output.write_text(
-        f"{text}\nThe least of many runs in turns; two threads on two CPUs: "
+        f"{text}\n{forks}\nThe least of many runs in turns; two threads on two CPUs: "
         f"{', '.join(describe(_node_version()).values())}\n"
     )
     report.text(options.output.read_text())
