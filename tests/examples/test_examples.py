@@ -3,7 +3,7 @@ has.
 
 ./build.sh test makes an environment for each version of Python that it finds beside its own (tools/pythons.py). `pytest
 --exhaustive` runs all examples under all of them, in every order of imports; otherwise the versions that are not the
-tests' own run the short ones.
+tests' own run README's program.
 """
 
 from __future__ import annotations
@@ -25,8 +25,11 @@ sys.path.insert(0, str(ROOT / "tools"))
 import pythons
 
 PYTHONS = ROOT / ".tools" / "pythons"
-SHORT: dict[str, tuple[str, ...]] = {"README.md": (), "data_parallel.py": (), "digits/demo.py": ()}
-LONG: dict[str, tuple[str, ...]] = {
+README = "README.md"
+SCRIPTS: dict[str, tuple[str, ...]] = {
+    README: (),
+    "data_parallel.py": (),
+    "digits/demo.py": (),
     "digits/page.py": (),
     "generate/modules.py": (),
     "gpt2/generate.py": ("ROMEO", "--length", "20"),
@@ -55,8 +58,8 @@ def cases() -> list[tuple[str, str, str]]:
     made = []
     for version in pythons.found():
         everything = seeds.exhaustive or version == pythons.OWN
-        for script in SHORT | LONG if everything else SHORT:
-            orders = FIRST if seeds.exhaustive or (version == pythons.OWN and script in SHORT) else ("alone",)
+        for script in SCRIPTS if everything else (README,):
+            orders = FIRST if seeds.exhaustive or (version == pythons.OWN and script == README) else ("alone",)
             made += [(version, script, first) for first in orders]
     return made
 
@@ -91,7 +94,7 @@ def test_examples_say_nothing_on_standard_error(version: str, script: str, first
         if name not in ("XLA_FLAGS", "XLA_WASM_VERIFY", "TF_CPP_MIN_LOG_LEVEL")
     }
     environment = own | {"PYTHONPATH": paths, "XDG_CACHE_HOME": str(copy / "cache")}
-    arguments = (SHORT | LONG)[script]
+    arguments = SCRIPTS[script]
     command = [python, path, *arguments]
     if first != "alone":
         command = [
@@ -112,7 +115,7 @@ def test_every_example_is_run_or_says_why_not() -> None:
         for path in (ROOT / "examples").rglob("*.py")
         if "node_modules" not in path.parts
     }
-    assert scripts == {*SHORT, *LONG, *NOT_RUN} - {"README.md"}
+    assert scripts == {*SCRIPTS, *NOT_RUN} - {README}
 
 
 def test_the_versions_are_those_of_the_package() -> None:

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 
-from tests.support.hlo_modules import lowered_modules, text_modules
 from tests.support.text_cases import CASES
 from tests.support.toy_artifact import SIDECAR, toy, with_manifest
 from xla_wasm import Options, compile
@@ -72,6 +71,8 @@ def stored(target: str) -> list[bytes]:
 
 def proto() -> list[bytes]:
     """Serialized modules."""
+    from tests.support.hlo_modules import lowered_modules, text_modules  # imports JAX, which few targets need
+
     return [data for data in (*lowered_modules().values(), *text_modules().values()) if len(data) < 8000]
 
 
@@ -83,6 +84,7 @@ def text() -> list[bytes]:
 @cache
 def mlir_modules() -> tuple[Any, ...]:
     """Some of the modules that jaxlib makes of samples and forms."""
+    from tests.support.hlo_modules import text_modules
     from tests.support.mlir_cases import all_forms
     from tests.support.stablehlo_files import CAPTURES, SHARDY, from_hlo, operations, parsed
 
