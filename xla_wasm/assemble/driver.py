@@ -30,12 +30,12 @@ _KINDS = {"halt": HALT, "kernel": KERNEL, "jump": JUMP, "branch": BRANCH, "switc
 
 DISPATCH = "dispatch"
 END, WAIT = -1, -2
-"""What `step` gives at the end of the program, and where the host has to serve a request."""
+"""The results of `step` at the end of the program, and at a request that the host has to serve."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the driver's data lie: the request record, the step table, argument blocks and switch targets, then what
+    """Addresses of the driver's data: the request record, the step table, argument blocks and switch targets, then what
     threads share."""
 
     record: int

@@ -18,9 +18,9 @@ from ..target import ALONE, AWAKE, FAILED, LATE, LIMIT, LOOKS, STOPPED
 from ..wasm.func import Func
 
 TICKET, KERNEL, DONE, ASLEEP, WAITS, LOADED = 0, 8, 64, 128, 148, 152
-"""Where the words of the control block lie, beside those that hosts write: 64 bits of generation (24), number of chunks
-(20) and next chunk (20); the table's entry of the kernel; how many chunks are done; how many threads sleep; whether
-thread 0 sleeps; whether the data are in memory."""
+"""Offsets of the words of the control block, beside those that hosts write: 64 bits of generation (24), number of
+chunks (20) and next chunk (20); the table's entry of the kernel; how many chunks are done; how many threads sleep;
+whether thread 0 sleeps; whether the data are in memory."""
 
 _NEXT_BITS = _COUNT_BITS = 20
 _SPINS = 100_000
@@ -28,7 +28,7 @@ _SPINS = 100_000
 _PATIENCE = 20_000
 """Looks of thread 0 for the last chunks, after which it sleeps until they are done."""
 _TIMED_OUT = 2
-"""What waiting gives when the time is over."""
+"""The result of waiting when the time is over."""
 _LOOK = 100_000_000
 """Nanoseconds after which thread 0 looks whether another thread has failed, in case nobody wakes it: what `LIMIT`
 counts."""

@@ -32,11 +32,11 @@ REALLOC = "cabi_realloc"
 MEMORY = ("model", "memory")
 """The names by which the module of the code imports the memory."""
 CODE = ""
-"""What that module calls the host's functions: a name of no bytes, for it stands before each of them."""
+"""The module from which that one imports the host's functions: no bytes, for it stands before each of them."""
 
 _ERROR, _STREAMS, _TYPES = "wasi:io/error@0.2.0", "wasi:io/streams@0.2.0", "wasi:http/types@0.2.0"
 INTERFACES = (_TYPES, _STREAMS, _ERROR)
-"""What the component imports."""
+"""The component's imports."""
 _DROP = "[resource-drop]"
 _RETURN_LISTS = {
     "[method]incoming-request.method",

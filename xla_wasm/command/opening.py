@@ -1,4 +1,4 @@
-"""What the command line names by path: HLO modules and compiled artifacts, told by their content, and HLO made into an
+"""Files that the command line names: HLO modules and compiled artifacts, told by their content, and HLO made into an
 artifact."""
 
 from __future__ import annotations

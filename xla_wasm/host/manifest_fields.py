@@ -26,8 +26,8 @@ class Field:
     """A field of the manifest, or of an object in it."""
 
     path: str
-    """Where it stands. `[]` is any entry of a list, `array` any entry that describes an array: of `parameters` and
-    `results`, and of the `operands` and `results` of a request."""
+    """The path of the field. `[]` is any entry of a list, `array` any entry that describes an array: of `parameters`
+    and `results`, and of the `operands` and `results` of a request."""
     type: str
     """Its type in JSON, and when it may be missing."""
     meaning: str

@@ -11,7 +11,7 @@ from __future__ import annotations
 from .ir import Block, Func, If, Loop, Store, Val
 
 _TOGETHER = (4, 2)
-"""How many vectors a trip may take, the most first."""
+"""The numbers of vectors that a trip may take, the most first."""
 _CHAIN = 10
 """Operations one after another from which on it pays."""
 _STATEMENTS = 200

@@ -37,7 +37,7 @@ class Access:
 
     what: str
     val: Val | None
-    """What is loaded; of a store None."""
+    """The loaded value; of a store None."""
     form: Form
     size: int
     lanes: int
@@ -46,8 +46,8 @@ class Access:
     loops: tuple[Loop, ...]
     """Those that are open, from the outermost."""
     at: int
-    """When it happens, among the statements of the kernel in their order: a load where its value is computed, perhaps
-    for a store."""
+    """The number of the statement of the kernel at which it happens: a load where its value is computed, perhaps for a
+    store."""
 
     @property
     def written(self) -> bool:
@@ -70,7 +70,7 @@ def verify(func: Func, arguments: Sequence[Argument] | None = None) -> Verified:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What is known of a kernel that is well formed."""
+    """The facts about a kernel that is well formed."""
 
     func: Func
     accesses: list[Access]
@@ -134,7 +134,7 @@ class _Verifier:
         self.stale: dict[Val, tuple[int, str]] = {}
         """Values whose local a barrier has given to another, and where that was."""
         self.places: dict[Val, int] = {}
-        """Where each value stands."""
+        """The statement of each value."""
         self.accesses: list[Access] = []
         self.unproven: list[str] = []
         self.opaque = False
@@ -142,7 +142,7 @@ class _Verifier:
         self.held: dict[Val, Carry] = {}
         """Values that lie in the local of a carry since a barrier."""
         self.needed: dict[Val, int] = {}
-        """Where each value is used last."""
+        """The last use of each value."""
         self.user: dict[Val, Val] = {}
         """The last value that is computed from each."""
         self.stores: dict[Block, set[int]] = {}

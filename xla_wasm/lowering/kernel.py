@@ -1,4 +1,4 @@
-"""What the lowering of an operation writes that is a kernel of its own: the kernel and its memory."""
+"""The kernel of an operation that has one of its own, and its memory, for the lowering that writes it."""
 
 from __future__ import annotations
 

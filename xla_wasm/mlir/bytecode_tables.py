@@ -1,4 +1,4 @@
-"""What MLIR bytecode stores for each attribute, type and operation, as tables.
+"""MLIR bytecode's fields of each attribute, type and operation, as tables.
 
 Attributes and types are numbered by their dialect. A row is the number, the kind, which says what is made of the fields
 (`bytecode_entries.py`), and the fields as name:code. The codes:

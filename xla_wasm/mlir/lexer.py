@@ -15,7 +15,7 @@ from ..hlo.text.lexer import Cursor, TextError
 
 BLANK = r"(?:\s++|//[^\n]*+)*+"
 MOST_NESTED = 100
-"""How deep attributes, types, locations and regions may stand in one another."""
+"""The greatest depth of attributes, types, locations and regions in one another."""
 
 
 def terminal(body: str) -> re.Pattern[str]:

@@ -32,7 +32,7 @@ class Operations(Locations):
     def __init__(self, text: str):
         super().__init__(text)
         self.scope: dict[str, Value] = {}
-        """What can be named here, by the name as it stands after the `%`."""
+        """The values that can be named here, by the name after the `%`."""
         self.defined: list[str] = []
         """The names of the scope in the order of their definitions."""
         self.parents: list[str] = [""]

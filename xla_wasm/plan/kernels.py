@@ -71,7 +71,7 @@ class KernelCache:
 
 
 class Expression:
-    """What the kernel of `roots` computes: its instructions in a fixed order, down to what `available` finds in a
+    """The computation of the kernel of `roots`: its instructions in a fixed order, down to what `available` finds in a
     buffer, those sources, and the key of it all. The operands of `given` are left out: the kernel reads them in its own
     way, or not at all."""
 

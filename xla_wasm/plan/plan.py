@@ -1,4 +1,4 @@
-"""What a plan is made of: buffers, views on them, and steps."""
+"""The parts of a plan: buffers, views on them, and steps."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ class Buffer:
     """The group of `init` that alone needs it: of a weight or poured constant that the host brings, has `init` make
     something else of, and only then brings the next, or of what that is made through. 0 of anything else."""
     part: int = 0
-    """How many of its bytes are in memory at a time, if the host brings it in parts."""
+    """The bytes in memory at a time, if the host brings it in parts."""
 
     @property
     def padded(self) -> int:
@@ -130,7 +130,7 @@ class Step:
     func: Func | None = None
     arguments: list[View] = field(default_factory=list)
     written: int = 0
-    """How many of the arguments, from the first on, are written."""
+    """The number of arguments that are written, the first ones."""
     bytes: int = 0
     targets: list[Label] = field(default_factory=list)
     request: Request | None = None
@@ -139,10 +139,10 @@ class Step:
     holds: list[Instruction] = field(default_factory=list)
     """The instructions that the kernel computes, operands first."""
     scratch: int = 0
-    """How many of the arguments, the last ones, are memory that a call writes before it reads it: other threads have
-    their own."""
+    """The number of arguments, the last ones, that are memory which a call writes before it reads it: other threads
+    have their own."""
     trips: tuple[int, int] | None = None
-    """Which trips of the kernel's range the step makes, if not all: where a part of an array begins and ends."""
+    """The trips of the kernel's range that the step makes, if not all: where a part of an array begins and ends."""
     unpacked: Callable[[], Step] | None = None
     """Makes what does the same without the step before it, which packs a right side."""
 

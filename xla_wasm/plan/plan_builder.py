@@ -13,7 +13,7 @@ from .plan import Buffer, Label, Step, View
 
 
 class PlanBuilder:
-    """What has been planned so far."""
+    """The plan of a module while it is made."""
 
     def __init__(self, cache: KernelCache):
         self.cache = cache

@@ -35,7 +35,7 @@ LONG_EPILOGUE = 12
 GEMM_TYPES = ("f32", "f64", "s32", "u32")
 
 _ROWS, _IMAGES, _ALL = "rows", "images", "all"
-"""What the rows of a convolution's product are: see `Product.rows`."""
+"""The choices of `Product.rows`."""
 
 _FEW = 6
 """Rows from which tiles of them are good."""
@@ -50,8 +50,8 @@ class Product:
     offset: int
     """The first element of the left side, in its buffer."""
     rows: str = ""
-    """What the rows of a convolution are: the pixels of a row, `gemm.outer` having the groups, the images and their
-    rows; `_IMAGES`, `gemm.outer` having the groups and the pixels; or `_ALL` pixels of all images. Empty of a dot."""
+    """The rows of a convolution: the pixels of a row, `gemm.outer` having the groups, the images and their rows;
+    `_IMAGES`, `gemm.outer` having the groups and the pixels; or `_ALL` pixels of all images. Empty of a dot."""
 
     def index(self, x: Instruction, outer: Sequence[Affine], m: Affine, n: Affine) -> Index:
         """The index in the product `x` of an element that the kernel makes; `outer` has an index for each of

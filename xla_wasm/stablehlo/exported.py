@@ -25,7 +25,7 @@ _PLATFORM = "cpu"
 _MOST = 1 << 31
 """Sizes are below: programs hold them as s32."""
 _KEY_SIZES = {"key<fry>": ("2",), "key<rbg>": ("4",), "key<unsafe_rbg>": ("4",)}
-"""What random keys have behind their own sizes, as arrays of ui32."""
+"""The sizes that random keys have behind their own, as arrays of ui32."""
 
 
 def from_exported(data: bytes | bytearray | memoryview, dims: Dims | None = None) -> Module:

@@ -82,7 +82,7 @@ def polynomial(e: Writer, x: Instruction, coefficients: Sequence[float]) -> Inst
 
 
 _ERFC_VANISHES = {"f32": -88.72283935546875, "f64": -709.782712893384}
-"""Where exp(-x^2) is taken for 0."""
+"""The -x^2 below which exp(-x^2) is taken for 0."""
 
 
 def erfc_of_xla(e: Writer, x: Instruction) -> Instruction:

@@ -272,7 +272,7 @@ def _constant(instr: Instruction) -> Shape:
 
 
 _DEAR = ("atan2", "divide", "power", "reduce-precision", "remainder", "round-nearest-afz")
-"""What costs about ten operations an element, as functions with a result_accuracy do."""
+"""Functions that cost about ten operations an element, as those with a result_accuracy do."""
 
 
 _NARROW = {
@@ -285,7 +285,7 @@ _NARROW = {
 _CHLO: dict[str, tuple[str, ...]] = {
     opcode: (f"chlo.{opcode}",) for opcode in "acos acosh asin asinh atan atanh cosh erf mulhi sinh".split()
 } | {"tan": ("stablehlo.tan", "chlo.tan")}
-"""What StableHLO leaves to the dialect above it."""
+"""Functions that StableHLO leaves to the dialect above it."""
 
 
 def _elementwise(
