@@ -24,7 +24,9 @@ Array = Any
 """An array of numpy."""
 ELEMENT_TYPES = dict(
     row.split(":")
-    for row in "BOOL:pred U8:u8 I8:s8 U16:u16 I16:s16 U32:u32 I32:s32 U64:u64 I64:s64 F16:f16 BF16:bf16 F32:f32 F64:f64".split()  # noqa: E501
+    for row in (
+        "BOOL:pred U8:u8 I8:s8 U16:u16 I16:s16 U32:u32 I32:s32 U64:u64 I64:s64 F16:f16 BF16:bf16 F32:f32 F64:f64"
+    ).split()
 )
 """The element types by their names in a safetensors file."""
 FORMATS = ("f32", "f16", "bf16", "int8")

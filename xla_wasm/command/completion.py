@@ -111,7 +111,8 @@ def _bash(known: Commands) -> str:
         cases.append(f"    {name})\n      case $previous in\n{body}\n      esac{more} ;;")
     return f"""# bash completion for {NAME}
 _xla_wasm() {{
-  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}} command= options= values= files= files_too= nothing=
+  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
+  local command= options= values= files= files_too= nothing=
   local IFS=$' \\t\\n'
   # NAME=FILE, which bash takes apart at the sign
   [ "$current" = = ] && current=
@@ -137,7 +138,7 @@ _xla_wasm() {{
   esac
 }}
 complete -F _xla_wasm {NAME}
-"""  # noqa: E501
+"""
 
 
 def _zsh(known: Commands) -> str:

@@ -47,10 +47,9 @@ RULES: dict[str, Rule] = {
 
 _HLO_ONLY = frozenset(
     "add-dependency all-gather-done all-gather-start all-reduce-done all-reduce-start async-done async-start "
-    "async-update bitcast "
-    "call collective-permute-done collective-permute-start conditional copy copy-done copy-start domain fusion "
-    "opt-barrier parameter "
-    "ragged-all-to-all ragged-dot recv-done rng-get-and-update-state scaled-dot scan send-done stochastic-convert topk".split()  # noqa: E501
+    "async-update bitcast call collective-permute-done collective-permute-start conditional copy copy-done copy-start "
+    "domain fusion opt-barrier parameter ragged-all-to-all ragged-dot recv-done rng-get-and-update-state scaled-dot "
+    "scan send-done stochastic-convert topk".split()
 )
 """Opcodes that have no operation of their name."""
 
