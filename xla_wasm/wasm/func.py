@@ -117,6 +117,17 @@ class Func:
         else:
             self.code += _BARE[name]
 
+    def word(self, pointer: int, number: int) -> None:
+        """Append a load of the 32-bit word of this number behind the address in a local."""
+        self.op("local.get", pointer)
+        self.op("i32.load", 2, 4 * number)
+
+    def sum(self, local: int, constant: int) -> None:
+        """Append the sum of a local and a constant, both i32."""
+        self.op("local.get", local)
+        self.op("i32.const", constant)
+        self.op("i32.add")
+
     def raw(self, code: bytes) -> None:
         """Append instructions that are already encoded."""
         self.code += code
