@@ -497,11 +497,11 @@ class _Verifier:
         for val, block, pointers in self.unpinned:
             changed = self.stores[block]
             if (pointers and pointers[0] in changed) or (
-                changed and (not pointers or -1 in changed) and self.may_alias(pointers, changed)
+                changed and (not pointers or -1 in changed) and self.may_alias(pointers)
             ):
                 self.fail(self.names.definition(val), "is not pinned, and its block writes what it reads")
 
-    def may_alias(self, pointers: tuple[int, ...], changed: set[int]) -> bool:
+    def may_alias(self, pointers: tuple[int, ...]) -> bool:
         """Returns True if a buffer known at run time may be one of these: it is one that the kernel writes."""
         if not pointers:
             return True

@@ -147,7 +147,7 @@ Places = dict[tuple[Instruction, tuple[IndexMap, ...]], float]
 give from the kernel's, and the share of all its elements."""
 
 
-def _seen_through(reader: Instruction, read: Read, places: Places) -> Places:
+def _seen_through(read: Read, places: Places) -> Places:
     """Returns where an operand is computed if its reader is computed there."""
     if read.map.keeps_order:
         return places
@@ -174,7 +174,7 @@ def buffered(computation: Computation) -> set[Instruction]:
         users = dict.fromkeys([u for u, _, _ in edges[x]])
         own: Places = {}
         for u, _, read in edges[x]:
-            seen = _seen_through(u, read, places[u])
+            seen = _seen_through(read, places[u])
             own = {**own, **seen} if own else seen
         places[x] = own
         kernels: dict[Instruction, float] = {}
