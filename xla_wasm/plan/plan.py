@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..dataclass import dataclass, field
+from ..hlo.index_map import row_major_strides
 from ..hlo.ir import Instruction
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
 from ..lines import Lines
-from ..loop.affine import is_dense, row_major_strides
+from ..loop.affine import is_dense
 from ..loop.ir import Func
 from ..ops.request import Request
 

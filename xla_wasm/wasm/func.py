@@ -29,7 +29,8 @@ def _labels(labels: Sequence[int], default: int) -> bytes:
     return uleb(len(labels)) + b"".join(map(uleb, labels)) + uleb(default)
 
 
-def _types(*kinds: str) -> bytes:
+def value_types(*kinds: str) -> bytes:
+    """The number of these types, and the byte of each."""
     return uleb(len(kinds)) + bytes(VALUE_TYPES[kind] for kind in kinds)
 
 
@@ -55,7 +56,7 @@ def _pair(first: int, second: int = 0) -> bytes:
 _ENCODERS: dict[tuple[str, ...], Callable[..., bytes]] = {
     ("block",): _block,
     ("labels",): _labels,
-    ("types",): _types,
+    ("types",): value_types,
     ("heap",): _heap,
     ("memarg",): _memarg,
     ("memarg", "lane"): _memarg_lane,
