@@ -66,7 +66,7 @@ const MAX_RANK = 32;
 
 /** @type {(where: string, why: string) => never} */
 export function fail(where, why) {
-  throw new ArtifactError(`the artifact's manifest is wrong at ${where || 'the top'}: ${why}`);
+  throw new ArtifactError(`the artifact's manifest is wrong at ${where || 'the top'}: ${why}; compile it again`);
 }
 
 /** @type {(where: string, what: string, value: unknown) => never} */

@@ -42,7 +42,7 @@ class Artifact:
         callbacks: Mapping[str, Callable[..., Any]] | None = None,
     ) -> None:
         self.manifest = manifest
-        """What the module has and needs, as docs/embedding.md describes it."""
+        """The module's interface and needs, as docs/embedding.md describes them."""
         self.callbacks = callbacks or {}
         """The Python functions that the program calls, by the names that hosts have for them; no file holds them."""
         self._wasm: Parts = (wasm,) if isinstance(wasm, bytes) else tuple(wasm)

@@ -17,7 +17,7 @@ _MISSING: Any = object()
 
 
 class _Field:
-    """What a field starts from, and which methods take it."""
+    """A field's default, and the methods that take it."""
 
     __slots__ = ("compare", "default", "factory", "init", "kw_only", "repr")
 

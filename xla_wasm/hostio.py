@@ -1,4 +1,4 @@
-"""What a run takes from its host and gives to it while it is under way: infeed, outfeed, and recv and send by name.
+"""The exchanges of a run with its host while it is under way: infeed, outfeed, and recv and send by name.
 
 Functions that users call take these as four keywords (`HostKeywords`, or of many devices `DeviceKeywords`), and make
 one record of them, `HostIO`, which goes through everything inside.

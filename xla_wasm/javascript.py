@@ -32,7 +32,7 @@ FOLDERS = ("", "arrays", "devices", "diagnostics", "http", "limits", "requests",
 BESIDE = "./xla-wasm/xla_wasm.js"
 """The loader in a folder beside the module, where `copy_loader` puts it."""
 KINDS = ("module", "worker")
-"""What the JavaScript is for: pages and whatever else fetches the `.wasm`, or edge runtimes."""
+"""The places that the JavaScript is for: pages and whatever else fetches the `.wasm`, or edge runtimes."""
 ASSETS = "assets"
 """The folder beside a worker with what the host keeps for it."""
 PART = 25 << 20

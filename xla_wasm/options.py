@@ -11,10 +11,10 @@ from .target import KINDS, MODULE, PORTABLE, SIMD128, TARGETS, TUNES
 
 HOST, TRAP, DROP = "host", "trap", "drop"
 CALLBACKS = (HOST, TRAP, DROP)
-"""What becomes of callbacks: the host runs them, reaching one ends the run, or those without results are left out."""
+"""The treatment of callbacks: the host runs them, reaching one ends the run, or those without results are left out."""
 
 WEIGHT_FORMATS = ("f32", "f16", "bf16", "int8", "int4")
-"""What weights may be stored as."""
+"""The formats of stored weights."""
 
 ALL_WEIGHTS = -1
 """Stands for all `weights` in `weight_format`."""
@@ -25,7 +25,7 @@ WINOGRAD = {"off": 0, "f2": 2, "f4": 4}
 
 @dataclass(frozen=True)
 class Options:
-    """What to compile for.
+    """The options of compiling.
 
     `target`: "simd128" runs everywhere and gives the same bits on every engine; "relaxed-simd" uses fused multiply-add.
     `tune`: the engine that matrix kernels and loops over long chains of operations are shaped for, or "portable".

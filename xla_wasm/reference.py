@@ -195,12 +195,12 @@ class Evaluator:
     ):
         self.precise = precise
         self.device = device or alone()
-        """Where this runs, and how it reaches the others."""
+        """The device that this runs on."""
         self.host = host or HostSide()
         self.starts = starts or Starts(())
         self._order = Order()
         self.states: dict[Instruction, int] = {}
-        """What the generators of random numbers keep."""
+        """The states of the generators of random numbers."""
         self.custom_calls: dict[str, Callable[..., Any]] = {}
         self.expansions: dict[Instruction, Computation] = {}
         """Custom calls as the operations that stand for them."""

@@ -24,16 +24,18 @@ Array = Any
 """An array of numpy."""
 ELEMENT_TYPES = dict(
     row.split(":")
-    for row in "BOOL:pred U8:u8 I8:s8 U16:u16 I16:s16 U32:u32 I32:s32 U64:u64 I64:s64 F16:f16 BF16:bf16 F32:f32 F64:f64".split()  # noqa: E501
+    for row in (
+        "BOOL:pred U8:u8 I8:s8 U16:u16 I16:s16 U32:u32 I32:s32 U64:u64 I64:s64 F16:f16 BF16:bf16 F32:f32 F64:f64"
+    ).split()
 )
-"""What a safetensors file calls the element types."""
+"""The element types by their names in a safetensors file."""
 FORMATS = ("f32", "f16", "bf16", "int8")
-"""What arrays of f32 may be in a file."""
+"""The formats of arrays of f32 in a file."""
 SCALE = ".scale"
-"""What the scales of an array in 8 bits are called behind its name."""
+"""The ending of the name of an array's scales, if it is in 8 bits."""
 _LONGEST_HEADER = 100_000_000
 _MOST_DIMENSIONS = 32
-"""What every NumPy can have."""
+"""The limit of every NumPy."""
 
 
 @dataclass(frozen=True)

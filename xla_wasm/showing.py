@@ -1,4 +1,4 @@
-"""How artifacts and executables show themselves: in one line, and as a table where notebooks want HTML."""
+"""Artifacts and executables shown in one line, and as a table where notebooks want HTML."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""What a module is compiled for: one record, which goes through all stages whole; and the names of targets, features,
-tunes and kinds."""
+"""The target of a module: one record, which goes through all stages whole; and the names of targets, features, tunes
+and kinds."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ LOOKS, STOPPED, FAILED, AWAKE, ALONE, LIMIT = 72, 132, 136, 140, 144, 156
 the host has set that to 0; whether the others are to end; whether a thread has failed; whether thread 0 must stay
 awake, as on the main thread of a page; whether it is to wake nobody; how often it may wait, 0 for ever."""
 LATE = 1 << 30
-"""What thread 0 writes for a failure when it has waited that often."""
+"""The value that thread 0 writes for a failure when it has waited that often."""
 EXPORTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "run": ((), ("i32",)),
     "init": (("i32",), ()),
@@ -51,7 +51,7 @@ EXPORTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 THREAD_EXPORTS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {"work": (("i32",), ()), "stop": ((), ())}
-"""What modules with threads export as well."""
+"""Further exports of modules with threads."""
 
 
 @dataclass(frozen=True, slots=True)

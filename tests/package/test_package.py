@@ -97,6 +97,14 @@ def test_wheel_works_in_an_empty_environment(tmp_path: Path, tmp_path_factory: p
     assert (models, page) == ("True", "True")
 
 
+def test_architecture_names_every_part() -> None:
+    """The packages, and the modules at the top."""
+    document = (ROOT / "docs" / "architecture.md").read_text("utf-8")
+    parts = [path for path in (ROOT / "xla_wasm").iterdir() if (path / "__init__.py").exists() or path.suffix == ".py"]
+    names = {f"{path.name}/" if path.is_dir() else path.name for path in parts if not path.name.startswith("__")}
+    assert len(names) > 30 and {name for name in names if f"`{name}`" not in document} == set()
+
+
 def test_readme_commands_exist() -> None:
     readme = (ROOT / "README.md").read_text()
     usage = run(ROOT / "build.sh", "help")

@@ -18,26 +18,38 @@ ROOT = Path(__file__).parents[2]
 QUESTION = re.compile(r"(What|Whether|How|Where|Which|Who|Why|When)\b")
 
 
-def functions(source: str) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, str]]:
-    """The functions of a file that have a docstring, each with its docstring."""
+def docstrings(source: str) -> Iterator[tuple[int, str]]:
+    """The docstrings of a file, each with its line: of the module, of classes and functions, and of attributes, which
+    have theirs behind the assignment."""
     for node in ast.walk(ast.parse(source)):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and (text := ast.get_docstring(node)):
-            yield node, text
+        if not isinstance(body := getattr(node, "body", None), list):
+            continue
+        documented = isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef)
+        for before, statement in zip([None, *body], body):
+            if documented and before is None or isinstance(before, ast.Assign | ast.AnnAssign):
+                match statement:
+                    case ast.Expr(value=ast.Constant(value=str(text))):
+                        yield statement.lineno, text
 
 
 def questions(source: str) -> list[int]:
-    """The lines of functions whose docstring begins as a question does, and so has no verb of its own."""
-    return [node.lineno for node, text in functions(source) if QUESTION.match(text)]
+    """The lines of docstrings that begin as a question does: such a sentence has no verb of its own."""
+    return sorted(line for line, text in docstrings(source) if QUESTION.match(text.lstrip()))
 
 
 @pytest.mark.parametrize("text", ["What it has.", "Whether it has any.", "How many it has."])
 def test_questions_are_found(text: str) -> None:
-    assert questions(f'def f():\n    """{text}"""\n') == [1]
+    assert questions(f'def f():\n    """{text}"""\n') == [2]
+    assert questions(f'"""{text}"""\n') == [1]
+    assert questions(f'class C:\n    """{text}"""\n    x: int\n    """{text}"""\n') == [2, 4]
+    assert questions(f'def f(self):\n    self.x = 1\n    """{text}"""\n') == [3]
+    assert questions(f'x = """{text}"""\nprint("""{text}""")\n') == []
     assert questions('def f():\n    """Returns what it has."""\n') == []
 
 
-def test_docstrings_of_functions_are_sentences() -> None:
-    """They say what the function does or returns: "Returns the ...", "Returns True if ...", and so on."""
+def test_docstrings_are_no_questions() -> None:
+    """A function says what it does or returns ("Returns the ...", "Returns True if ..."). A class, a module or an
+    attribute is a noun phrase."""
     paths = sorted((ROOT / "xla_wasm").rglob("*.py"))
     found = [f"{path.relative_to(ROOT)}:{line}" for path in paths for line in questions(path.read_text("utf-8"))]
     assert len(paths) > 400 and found == []

@@ -24,7 +24,7 @@ export function callback(request, functions) {
     return (...arrays) => void console.log(visible(line(format, operands, arrays)));
   const why = target
     ? `a Python function, which is not here: pass one, load(source, {customCalls: {'${target}': ...}})`
-    : "where the program was compiled to end (callbacks='trap')";
+    : "where the program was compiled to end (callbacks='trap'): compile it with callbacks='host'";
   return (...arrays) => {
     if (format && !target) throw new ArgumentError(line(format, operands, arrays));
     throw new RunError(`the run has reached ${callbackName(request)}, ${why}`);

@@ -42,7 +42,7 @@ _SLACK = 64
 
 @dataclass(frozen=True, slots=True)
 class Interface:
-    """What callers see of a program: its flattened inputs and outputs, and which of them stay inside."""
+    """The interface of a program: its flattened inputs and outputs, and those of them that stay inside."""
 
     name: str
     parameters: list[Leaf]
@@ -53,13 +53,13 @@ class Interface:
     result_shards: Sequence[Shards | None] = ()
     """For each parameter and result, what each device has of a global array; None: nobody says."""
     undivided: str = ""
-    """Why the program, which says how its arrays are to be divided among devices, runs on one device."""
+    """The reason for which a program that says how its arrays are to be divided among devices runs on one."""
     weight_formats: tuple[tuple[int, str], ...] = ()
     """Parameters that are stored otherwise than they are given, and what as."""
     structure: dict[str, Any] | None = None
     """That of the function which the program is made of, as the manifest has it."""
     initial: Mapping[int, Data] = field(default_factory=dict)
-    """What states begin with, by their parameters, where that is not zeros."""
+    """The first values of states, by their parameters; zeros for the others."""
 
 
 @dataclass(slots=True)

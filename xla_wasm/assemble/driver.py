@@ -30,12 +30,12 @@ _KINDS = {"halt": HALT, "kernel": KERNEL, "jump": JUMP, "branch": BRANCH, "switc
 
 DISPATCH = "dispatch"
 END, WAIT = -1, -2
-"""What `step` gives at the end of the program, and where the host has to serve a request."""
+"""The results of `step` at the end of the program, and at a request that the host has to serve."""
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """Where the driver's data lie: the request record, the step table, argument blocks and switch targets, then what
+    """Addresses of the driver's data: the request record, the step table, argument blocks and switch targets, then what
     threads share."""
 
     record: int
@@ -138,9 +138,8 @@ def _exported(name: str) -> Func:
 def copy_kernel() -> Func:
     """The kernel (args, begin, end) that copies bytes begin..end from its second pointer to its first."""
     f = Func(COPY, ("i32", "i32", "i32"), ())
-    for offset in (0, 4):
-        f.op("local.get", 0)
-        f.op("i32.load", 2, offset)
+    for pointer in range(2):
+        f.word(0, pointer)
         f.op("local.get", 1)
         f.op("i32.add")
     f.op("local.get", 2)
@@ -175,11 +174,6 @@ def step_function(place: Layout, direct: bool = False) -> Func:
     """
     f = _exported("step")
     entry = f.local("i32")
-
-    def word(k: int) -> None:
-        f.op("local.get", entry)
-        f.op("i32.load", 2, 4 * k)
-
     # The counter is kept where a host finds it after a trap.
     f.op("i32.const", CONFIG)
     f.op("local.get", 0)
@@ -192,35 +186,33 @@ def step_function(place: Layout, direct: bool = False) -> Func:
     f.op("local.set", entry)
     for _ in range(6):
         f.op("block", None)
-    word(0)
+    f.word(entry, 0)
     f.op("br_table", [HALT, KERNEL, JUMP, BRANCH, SWITCH], REQUEST)
     f.op("end")
     f.op("i32.const", END)
     f.op("return")
     f.op("end")
     if place.control:
-        word(6)
+        f.word(entry, 6)
         f.op("if", None)
         f.op("local.get", entry)
         f.call("fork")
-        f.op("local.get", 0)
-        f.op("i32.const", 1)
-        f.op("i32.add")
+        f.sum(0, 1)
         f.op("return")
         f.op("end")
     # A kernel's range in pieces: from the end of the one before to a piece further, or to the end of the range.
     end, limit = f.local("i32"), f.local("i32")
-    word(3)
+    f.word(entry, 3)
     f.op("local.set", end)
-    word(4)
+    f.word(entry, 4)
     f.op("local.set", limit)
     f.op("loop", None)
     if direct:
-        word(1)
-    word(2)
+        f.word(entry, 1)
+    f.word(entry, 2)
     f.op("local.get", end)
     f.op("local.get", end)
-    word(5)
+    f.word(entry, 5)
     f.op("i32.add")
     f.op("local.tee", end)
     f.op("local.get", limit)
@@ -232,37 +224,33 @@ def step_function(place: Layout, direct: bool = False) -> Func:
     if direct:
         f.call(DISPATCH)
     else:
-        word(1)
+        f.word(entry, 1)
         f.call_indirect(("i32", "i32", "i32"), ())
     f.op("local.get", end)
     f.op("local.get", limit)
     f.op("i32.lt_u")
     f.op("br_if", 0)
     f.op("end")
-    f.op("local.get", 0)
-    f.op("i32.const", 1)
-    f.op("i32.add")
+    f.sum(0, 1)
     f.op("return")
     f.op("end")
-    word(5)
+    f.word(entry, 5)
     f.op("return")
     f.op("end")
-    f.op("local.get", 0)
-    f.op("i32.const", 1)
-    f.op("i32.add")
-    word(5)
-    word(2)
+    f.sum(0, 1)
+    f.word(entry, 5)
+    f.word(entry, 2)
     f.op("i32.load8_u", 0, 0)
     f.op("select")
     f.op("return")
     f.op("end")
     # An index out of range, read as unsigned, runs the last branch.
     index, count = f.local("i32"), f.local("i32")
-    word(7)
+    f.word(entry, 7)
     f.op("i32.const", 1)
     f.op("i32.sub")
     f.op("local.set", count)
-    word(2)
+    f.word(entry, 2)
     f.op("i32.load", 2, 0)
     f.op("local.tee", index)
     f.op("local.get", count)
@@ -272,18 +260,16 @@ def step_function(place: Layout, direct: bool = False) -> Func:
     f.op("select")
     f.op("i32.const", 2)
     f.op("i32.shl")
-    word(6)
+    f.word(entry, 6)
     f.op("i32.add")
     f.op("i32.load", 2, 0)
     f.op("return")
     f.op("end")
     f.op("i32.const", place.record)
-    word(1)
+    f.word(entry, 1)
     f.op("i32.store", 2, 0)
     f.op("i32.const", place.record)
-    f.op("local.get", 0)
-    f.op("i32.const", 1)
-    f.op("i32.add")
+    f.sum(0, 1)
     f.op("i32.store", 2, 4)
     f.op("i32.const", WAIT)
     return f

@@ -25,8 +25,7 @@ DESCRIPTION = "description"
 """The function that gives a front the address of the model's description."""
 
 _OWN = ("pull", "push", "fail", "fail_name", "fail_shape", "failed")
-"""What each front has of its own for what they share: where bytes come from and go, and what happens when something is
-wrong."""
+"""Functions that each front defines for the code that they share: input and output of bytes, and errors."""
 
 _ELEMENTS = {
     "encode_short": ("xw_encode_short", "xw_no_encode_short"),
@@ -35,20 +34,20 @@ _ELEMENTS = {
     "to_bounds": ("xw_to_bounds", "xw_no_bounds"),
     "raw_bounds": ("xw_raw_bounds", "xw_no_raw_bounds"),
 }
-"""What all fronts call, as in `Front.optional`."""
+"""Functions that all fronts call, as in `Front.optional`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Front:
-    """What C code an artifact of some kind has in addition."""
+    """C code that an artifact of some kind has in addition."""
 
     exports: Mapping[str, str]
     """Name of an export -> the C function."""
     name: str
-    """How its own functions begin."""
+    """The prefix of its own functions."""
     optional: Mapping[str, tuple[str, str]] = field(default_factory=dict)
-    """What the C code calls beside `_ELEMENTS` -> the function that does it, and the one for models that have no use
-    for it."""
+    """Functions that the C code calls beside `_ELEMENTS` -> the one that does it, and the one for models that have no
+    use for it."""
 
     def chosen(self, used: Iterable[str]) -> dict[str, str]:
         """Returns the function to link for each one that C code leaves open; of `optional`, `used` are those of use."""
@@ -75,7 +74,8 @@ FRONTS = {
 }
 
 _REQUESTS = ("infeed", "outfeed", "recv", "send", "callback", "assertion")
-"""What fronts know of. The last two end a run: a callback, and one that says that the inputs do not fit together."""
+"""Requests that fronts serve. The last two end a run: a callback, and one that says that the inputs do not fit
+together."""
 _LEAVES = ("input", "weight", "state", "output", "operand", "result")
 _KINDS = ("pred", "unsigned", "signed", "float", "complex")
 _CODES = {"pred": "b", "unsigned": "u", "signed": "i", "float": "f", "complex": "c"}

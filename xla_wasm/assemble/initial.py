@@ -1,4 +1,4 @@
-"""What states begin with: from arrays of any library, numbers and structures to the bytes in an artifact. Needs no
+"""First values of states: from arrays of any library, numbers and structures to the bytes in an artifact. Needs no
 numpy."""
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from ..hlo.types import TYPES
 from ..host.structures import spread
 
 _KINDS = ("pred", "signed", "float", "complex")
-"""What Python's numbers are, in the order in which each may become one of those behind it; but a bool is no number."""
+"""The kinds of Python's numbers, in the order in which each may become one of those behind it; but a bool is no
+number."""
 
 
 def initial_values(

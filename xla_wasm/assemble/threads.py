@@ -18,9 +18,9 @@ from ..target import ALONE, AWAKE, FAILED, LATE, LIMIT, LOOKS, STOPPED
 from ..wasm.func import Func
 
 TICKET, KERNEL, DONE, ASLEEP, WAITS, LOADED = 0, 8, 64, 128, 148, 152
-"""Where the words of the control block lie, beside those that hosts write: 64 bits of generation (24), number of chunks
-(20) and next chunk (20); the table's entry of the kernel; how many chunks are done; how many threads sleep; whether
-thread 0 sleeps; whether the data are in memory."""
+"""Offsets of the words of the control block, beside those that hosts write: 64 bits of generation (24), number of
+chunks (20) and next chunk (20); the table's entry of the kernel; how many chunks are done; how many threads sleep;
+whether thread 0 sleeps; whether the data are in memory."""
 
 _NEXT_BITS = _COUNT_BITS = 20
 _SPINS = 100_000
@@ -28,7 +28,7 @@ _SPINS = 100_000
 _PATIENCE = 20_000
 """Looks of thread 0 for the last chunks, after which it sleeps until they are done."""
 _TIMED_OUT = 2
-"""What waiting gives when the time is over."""
+"""The result of waiting when the time is over."""
 _LOOK = 100_000_000
 """Nanoseconds after which thread 0 looks whether another thread has failed, in case nobody wakes it: what `LIMIT`
 counts."""
@@ -128,8 +128,7 @@ def take_function(control: int, own: Own) -> Func:
     _place_arguments(f, own, entry, args)
     f.op("local.get", args)
     _chunk(f, ticket, entry, end)
-    f.op("local.get", entry)
-    f.op("i32.load", 2, 4 * 1)
+    f.word(entry, 1)
     f.call_indirect(("i32", "i32", "i32"), ())
     # The last one wakes thread 0.
     _add(f, control + DONE, 1)
@@ -170,22 +169,17 @@ def _is_none_left(f: Func, ticket: int) -> None:
 
 def _chunk(f: Func, ticket: int, entry: int, end: int) -> None:
     """Pushes the begin and the end of a ticket's chunk in the range of the table's entry. `end` is a local to use."""
-
-    def word(k: int) -> None:
-        f.op("local.get", entry)
-        f.op("i32.load", 2, 4 * k)
-
     _next(f, ticket)
-    word(6)
+    f.word(entry, 6)
     f.op("i32.mul")
     f.op("local.tee", end)
     f.op("local.get", end)
-    word(6)
+    f.word(entry, 6)
     f.op("i32.add")
     f.op("local.tee", end)
-    word(4)
+    f.word(entry, 4)
     f.op("local.get", end)
-    word(4)
+    f.word(entry, 4)
     f.op("i32.lt_u")
     f.op("select")
 
@@ -194,8 +188,7 @@ def _place_arguments(f: Func, own: Own, entry: int, args: int) -> None:
     """Has `args` point to copies of the arguments, in which a thread other than 0 has its own memory, if the kernel has
     any (see `plan.parts.chunk_blocks`)."""
     at, place = f.local("i32"), f.local("i32")
-    f.op("local.get", entry)
-    f.op("i32.load", 2, 4 * 7)
+    f.word(entry, 7)
     f.op("local.tee", place)
     f.op("i32.eqz")
     f.op("local.get", 0)
@@ -203,33 +196,27 @@ def _place_arguments(f: Func, own: Own, entry: int, args: int) -> None:
     f.op("i32.or")
     f.op("i32.eqz")
     f.op("if", None)
-    f.op("local.get", 0)
-    f.op("i32.const", own.arguments)
-    f.op("i32.add")
+    f.sum(0, own.arguments)
     f.op("local.tee", at)
     f.op("local.get", args)
-    f.op("local.get", place)
-    f.op("i32.load", 2, 0)
+    f.word(place, 0)
     f.op("memory.copy")
     f.op("local.get", at)
     f.op("local.set", args)
     f.op("local.get", at)
-    f.op("local.get", place)
-    f.op("i32.load", 2, 0)
+    f.word(place, 0)
     f.op("i32.add")
     f.op("local.set", at)
     _advance(f, place)
     f.op("loop", None)
     f.op("local.get", at)
     f.op("local.get", 0)
-    f.op("local.get", place)
-    f.op("i32.load", 2, 0)
+    f.word(place, 0)
     f.op("i32.add")
     f.op("i32.store", 2, 0)
     _advance(f, at)
     _advance(f, place)
-    f.op("local.get", place)
-    f.op("i32.load", 2, 0)
+    f.word(place, 0)
     f.op("br_if", 0)
     f.op("end")
     f.op("end")
@@ -237,9 +224,7 @@ def _place_arguments(f: Func, own: Own, entry: int, args: int) -> None:
 
 def _advance(f: Func, pointer: int) -> None:
     """Moves a pointer on by a word."""
-    f.op("local.get", pointer)
-    f.op("i32.const", 4)
-    f.op("i32.add")
+    f.sum(pointer, 4)
     f.op("local.set", pointer)
 
 
@@ -247,10 +232,8 @@ def fork_function(control: int) -> Func:
     """`fork(entry)`: runs the kernel of a table's entry on all threads, and returns when it is done."""
     f = Func("fork", ("i32",), ())
     count, spins, done = f.local("i32"), f.local("i32"), f.local("i32")
-    f.op("local.get", 0)
-    f.op("i32.load", 2, 4 * 4)
-    f.op("local.get", 0)
-    f.op("i32.load", 2, 4 * 6)
+    f.word(0, 4)
+    f.word(0, 6)
     f.op("local.tee", count)
     f.op("i32.add")
     f.op("i32.const", 1)
@@ -271,13 +254,7 @@ def fork_function(control: int) -> Func:
     f.op("i32.eq")
     f.op("br_if", 1)
     _trap_if_failed(f, control)
-    f.op("local.get", spins)
-    f.op("i32.const", 1)
-    f.op("i32.add")
-    f.op("local.tee", spins)
-    f.op("i32.const", _PATIENCE)
-    f.op("i32.lt_u")
-    f.op("br_if", 0)
+    _look_again(f, spins, _PATIENCE)
     _load(f, control + AWAKE)
     f.op("br_if", 0)
     _store(f, control + WAITS, 1)
@@ -307,6 +284,15 @@ def fork_function(control: int) -> Func:
     f.op("end")
     _trap_if_failed(f, control)
     return f
+
+
+def _look_again(f: Func, spins: int, most: int) -> None:
+    """Goes on with the innermost loop until it has looked so many times, which `spins` counts."""
+    f.sum(spins, 1)
+    f.op("local.tee", spins)
+    f.op("i32.const", most)
+    f.op("i32.lt_u")
+    f.op("br_if", 0)
 
 
 def _publish(f: Func, control: int, count: int) -> None:
@@ -366,9 +352,7 @@ def work_function(control: int, top: int, own: Own, stack: int | None) -> Func:
     f.op("i32.add")
     f.op("local.set", mine)
     if stack is not None:
-        f.op("local.get", mine)
-        f.op("i32.const", own.arguments)
-        f.op("i32.add")
+        f.sum(mine, own.arguments)
         f.op("global.set", stack)
     f.op("loop", None)
     f.op("i32.const", 0)
@@ -384,13 +368,7 @@ def work_function(control: int, top: int, own: Own, stack: int | None) -> Func:
     f.op("i32.const", 0)
     f.op("local.set", spins)
     f.op("end")
-    f.op("local.get", spins)
-    f.op("i32.const", 1)
-    f.op("i32.add")
-    f.op("local.tee", spins)
-    f.op("i32.const", _SPINS)
-    f.op("i32.lt_u")
-    f.op("br_if", 0)
+    _look_again(f, spins, _SPINS)
     f.op("end")
     # Counted as asleep before it looks for the last time: thread 0 publishes before it looks who sleeps.
     _add(f, control + ASLEEP, 1)

@@ -32,11 +32,11 @@ REALLOC = "cabi_realloc"
 MEMORY = ("model", "memory")
 """The names by which the module of the code imports the memory."""
 CODE = ""
-"""What that module calls the host's functions: a name of no bytes, for it stands before each of them."""
+"""The module from which that one imports the host's functions: no bytes, for it stands before each of them."""
 
 _ERROR, _STREAMS, _TYPES = "wasi:io/error@0.2.0", "wasi:io/streams@0.2.0", "wasi:http/types@0.2.0"
 INTERFACES = (_TYPES, _STREAMS, _ERROR)
-"""What the component imports."""
+"""The component's imports."""
 _DROP = "[resource-drop]"
 _RETURN_LISTS = {
     "[method]incoming-request.method",
@@ -48,15 +48,16 @@ _RETURN_LISTS = {
 """The functions whose results hold lists or strings, also those of errors."""
 _METHODS = "get head post put delete connect options trace patch".split()
 _PLAIN_ERRORS = """
-DNS-timeout DNS-error destination-not-found destination-unavailable destination-IP-prohibited destination-IP-unroutable connection-refused
-connection-terminated connection-timeout connection-read-timeout connection-write-timeout connection-limit-reached TLS-protocol-error
-TLS-certificate-error TLS-alert-received HTTP-request-denied HTTP-request-length-required HTTP-request-body-size HTTP-request-method-invalid
-HTTP-request-URI-invalid HTTP-request-URI-too-long HTTP-request-header-section-size HTTP-request-header-size
-HTTP-request-trailer-section-size HTTP-request-trailer-size HTTP-response-incomplete HTTP-response-header-section-size
-HTTP-response-header-size HTTP-response-body-size HTTP-response-trailer-section-size HTTP-response-trailer-size
-HTTP-response-transfer-coding HTTP-response-content-coding HTTP-response-timeout HTTP-upgrade-failed HTTP-protocol-error loop-detected
+DNS-timeout DNS-error destination-not-found destination-unavailable destination-IP-prohibited destination-IP-unroutable
+connection-refused connection-terminated connection-timeout connection-read-timeout connection-write-timeout
+connection-limit-reached TLS-protocol-error TLS-certificate-error TLS-alert-received HTTP-request-denied
+HTTP-request-length-required HTTP-request-body-size HTTP-request-method-invalid HTTP-request-URI-invalid
+HTTP-request-URI-too-long HTTP-request-header-section-size HTTP-request-header-size HTTP-request-trailer-section-size
+HTTP-request-trailer-size HTTP-response-incomplete HTTP-response-header-section-size HTTP-response-header-size
+HTTP-response-body-size HTTP-response-trailer-section-size HTTP-response-trailer-size HTTP-response-transfer-coding
+HTTP-response-content-coding HTTP-response-timeout HTTP-upgrade-failed HTTP-protocol-error loop-detected
 configuration-error internal-error
-""".split()  # noqa: E501
+""".split()
 
 
 def _streams(error: int, used: Collection[str]) -> InstanceType:

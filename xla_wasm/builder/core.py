@@ -1,5 +1,5 @@
-"""What all parts of `XlaBuilder` rest on: operands that belong to it, broadcasts between them, and errors that name the
-caller's line."""
+"""The base of `XlaBuilder`: operands that belong to it, broadcasts between them, and errors that name the caller's
+line."""
 
 from __future__ import annotations
 

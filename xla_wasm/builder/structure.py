@@ -13,7 +13,7 @@ from .core import Core
 
 
 class Structure(Core):
-    """What a computation is made of besides arithmetic."""
+    """The parts of a computation besides arithmetic."""
 
     def Parameter(self, number: int, shape: Shape, name: str = "") -> Instruction:
         """Parameter `number` of the computation."""

@@ -1,4 +1,4 @@
-"""How far two arrays lie apart: in absolute value, relative to the scale of the result, and in units in the last
+"""The distance of two arrays: in absolute value, relative to the scale of the result, and in units in the last
 place."""
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ class Difference:
 
 @dataclass(frozen=True, slots=True)
 class Tolerance:
-    """What two correct ways of computing may differ by. An element agrees if any of the three allows its difference.
+    """The allowed difference of two correct ways of computing. An element agrees if any of the three allows its
+    difference.
 
     `relative` is a part of `scale`: that of the result if it is None, else a number or one for each element. `ulp`
     counts the values of the type in between. Integers must be equal.

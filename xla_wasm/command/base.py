@@ -1,4 +1,4 @@
-"""What the commands share: the application, options that several have, and what they say of files that they wrote."""
+"""The parts that commands share: the application, options that several have, and reports of files that they wrote."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ TuneOption = Annotated[Tune, typer.Option("--tune", help="Engine to shape the ma
 
 @dataclass(frozen=True)
 class Engine:
-    """What a module is compiled for."""
+    """The engine that a module is compiled for."""
 
     target: TargetOption = SIMD128
     tune: TuneOption = PORTABLE

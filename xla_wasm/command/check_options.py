@@ -13,7 +13,7 @@ from .base import DimOption, InputOption, SeedOption
 
 @dataclass(frozen=True)
 class Given:
-    """What the module is given; what no file gives is random."""
+    """The module's inputs; the others are random."""
 
     inputs: InputOption = field(default_factory=list)
     dim: DimOption = field(default_factory=list)
@@ -22,7 +22,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Search:
-    """Whether the instruction that differs is looked for, and where it is written."""
+    """The search for the instruction that differs, and the file that it is written to."""
 
     isolate: Annotated[
         bool, typer.Option("--isolate", help="Find the first instruction that differs, in loops and branches too.")

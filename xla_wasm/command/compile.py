@@ -45,7 +45,7 @@ class States:
 
 @dataclass(frozen=True)
 class Made:
-    """What is made of the module."""
+    """The form of the compiled module."""
 
     kind: Annotated[
         Kind,

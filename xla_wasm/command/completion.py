@@ -59,12 +59,12 @@ def commands(of: typer.Typer) -> Commands:
         function = command.callback
         assert function is not None and command.name is not None
         hints = get_type_hints(function, include_extras=True)
-        parameters = [_parameter(name, *get_args(hint)) for name, hint in hints.items() if name != "return"]
+        parameters = [_parameter(*get_args(hint)) for name, hint in hints.items() if name != "return"]
         found[command.name] = _first_line(function.__doc__), parameters
     return found
 
 
-def _parameter(name: str, type_: Any, info: Any) -> Parameter:
+def _parameter(type_: Any, info: Any) -> Parameter:
     takes: tuple[str, ...] | str | None = ""
     kinds = (type_, *get_args(type_))
     choices = next((kind for kind in kinds if get_origin(kind) is Literal), None)
@@ -111,7 +111,8 @@ def _bash(known: Commands) -> str:
         cases.append(f"    {name})\n      case $previous in\n{body}\n      esac{more} ;;")
     return f"""# bash completion for {NAME}
 _xla_wasm() {{
-  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}} command= options= values= files= files_too= nothing=
+  local current=${{COMP_WORDS[COMP_CWORD]}} previous=${{COMP_WORDS[COMP_CWORD-1]}}
+  local command= options= values= files= files_too= nothing=
   local IFS=$' \\t\\n'
   # NAME=FILE, which bash takes apart at the sign
   [ "$current" = = ] && current=
@@ -137,7 +138,7 @@ _xla_wasm() {{
   esac
 }}
 complete -F _xla_wasm {NAME}
-"""  # noqa: E501
+"""
 
 
 def _zsh(known: Commands) -> str:

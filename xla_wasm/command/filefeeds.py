@@ -1,4 +1,4 @@
-"""What a run from the command line exchanges with its host: items from files, and files of what comes out."""
+"""Exchanges of a run from the command line with its host: items from files, and files of what comes out."""
 
 from __future__ import annotations
 

@@ -181,7 +181,7 @@ class MadeUpHost(HostSide):
         self._rng = np.random.default_rng(seed)
         self.fed: dict[str | None, list[Any]] = {}
         self.came: list[tuple[Instruction, list[Array]]] = []
-        """What has come out, with what it came from, in order."""
+        """The items that came out, each with its instruction."""
 
     def next(self, instr: Instruction, name: str | None, shape: Shape, precise: bool) -> Value:
         """An item of random arrays; dynamic dimensions have the size of their bounds."""

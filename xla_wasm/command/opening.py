@@ -1,4 +1,4 @@
-"""What the command line names by path: HLO modules and compiled artifacts, told by their content, and HLO made into an
+"""Files that the command line names: HLO modules and compiled artifacts, told by their content, and HLO made into an
 artifact."""
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ def no_such_file(path: Path) -> str:
     except OSError:
         return f"there is no such file, and no folder {path.parent}: look at its path"
     close = get_close_matches(path.name, names, 1, 0.8)
-    return f"there is no such file{f'; did you mean {path.with_name(close[0])}?' if close else ': look at its name and path'}"  # noqa: E501
+    if not close:
+        return "there is no such file: look at its name and path"
+    return f"there is no such file; did you mean {path.with_name(close[0])}?"
 
 
 def read(path: Path, dims: Iterable[str] = ()) -> Module | Artifact:

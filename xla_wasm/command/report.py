@@ -1,4 +1,4 @@
-"""How the command line and the examples print: tables, sizes, times."""
+"""Printing of the command line and the examples: tables, sizes, times."""
 
 from __future__ import annotations
 

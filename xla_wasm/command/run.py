@@ -24,7 +24,7 @@ from .opening import read
 
 @dataclass(frozen=True)
 class Given:
-    """What a run is given."""
+    """The inputs of a run."""
 
     inputs: InputOption = field(default_factory=list)
     settings: SetOption = field(default_factory=list)
@@ -37,7 +37,7 @@ class Given:
 
 @dataclass(frozen=True)
 class Repeats:
-    """How often and how it runs."""
+    """The number of runs, and how they run."""
 
     iterations: Annotated[
         int, typer.Option("--iterations", "-n", min=1, help="Run so many times and print the times.")

@@ -1,4 +1,4 @@
-"""What `xla-wasm run` does, on one device, on several threads, or as one of several processes over MPI."""
+"""The work of `xla-wasm run`, on one device, on several threads, or as one of several processes over MPI."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _MOST_LISTED = 4
 
 @dataclass(frozen=True)
 class Files:
-    """Where the data come from and go to: the options of the command, names with RANK in them or not."""
+    """Files of inputs and outputs: the options of the command, names with RANK in them or not."""
 
     inputs: Sequence[str] = ()
     settings: Sequence[str] = ()
@@ -122,7 +122,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Several:
-    """How a program runs on several devices."""
+    """The settings of a program on several devices."""
 
     devices: int | None
     partitions: int | None
@@ -133,7 +133,7 @@ class Several:
 
 @dataclass
 class _Part:
-    """What one device of this process runs on."""
+    """The data of one device of this process."""
 
     device: int
     files: Files

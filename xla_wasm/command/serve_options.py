@@ -13,7 +13,7 @@ from .base import SetOption
 
 @dataclass(frozen=True)
 class Address:
-    """Where a server listens."""
+    """The address of a server."""
 
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="Port; 0 takes a free one.")] = 8000
     host: Annotated[
@@ -23,7 +23,7 @@ class Address:
 
 @dataclass(frozen=True)
 class Files:
-    """Where weights and states come from."""
+    """Files and texts with weights and states."""
 
     weights: Annotated[
         Path | None,
@@ -40,7 +40,7 @@ class Files:
 
 @dataclass(frozen=True)
 class Limits:
-    """What becomes the settings of the server."""
+    """Options that become the settings of the server."""
 
     max_concurrency: Annotated[
         int | None,

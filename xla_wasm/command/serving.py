@@ -1,5 +1,4 @@
-"""What `xla-wasm serve-model` does before it serves: the artifact, its weights and states from files, and the
-settings."""
+"""Preparations of `xla-wasm serve-model`: the artifact, its weights and states from files, and the settings."""
 
 from __future__ import annotations
 

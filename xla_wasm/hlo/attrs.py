@@ -127,7 +127,7 @@ class TriangularSolveOptions:
 
 @dataclass(frozen=True, slots=True)
 class ResultAccuracy:
-    """How exact a function must be: a `mode` of `ACCURACIES`, or tolerances if `mode` is empty."""
+    """The exactness that a function must have: a `mode` of `ACCURACIES`, or tolerances if `mode` is empty."""
 
     mode: str = "default"
     atol: float = 0.0
@@ -194,7 +194,8 @@ class MeshGroups:
 
 @dataclass(frozen=True, slots=True)
 class ReplicaGroups:
-    """Which devices take part together in a collective, in one of three notations. An empty list: all in one group."""
+    """The devices that take part together in a collective, in one of three notations. An empty list: all in one
+    group."""
 
     groups: tuple[tuple[int, ...], ...] = ()
     iota: IotaGroups | None = None
@@ -224,7 +225,7 @@ def transposed_iota(dims: tuple[int, ...], perm: tuple[int, ...]) -> list[int]:
 
 @dataclass(frozen=True, slots=True)
 class Metadata:
-    """Where an instruction came from (OpMetadata); `unknown` keeps the fields not named here, as wire bytes."""
+    """The origin of an instruction (OpMetadata); `unknown` keeps the fields not named here, as wire bytes."""
 
     op_type: str = ""
     op_name: str = ""

@@ -1,4 +1,4 @@
-"""What the shape inference functions of `ops/*/record.py` share: reading an instruction's parts, and saying what is
+"""Common parts of the shape inference of `ops/*/record.py`: reading an instruction's parts, and errors for what is
 broken.
 
 Every one of them may rely on this: the operands' shapes are sound (`shape_fault`), arity, attributes and the number of
@@ -35,7 +35,7 @@ NOT_ARRAYS = frozenset(name for name, type_ in TYPES.items() if not type_.bits)
 _SHORT_FLOATS = frozenset(name for name, type_ in TYPES.items() if type_.kind == "float" and type_.bits <= 32)
 PRED = Shape("pred")
 UNKNOWN = Shape("opaque")
-"""What an instruction declares while its shape is being inferred."""
+"""The declared shape of an instruction while its shape is being inferred."""
 
 
 def brief(shape: Shape) -> str:

@@ -148,7 +148,7 @@ class Module:
 
     def __init__(self, name: str, computations: list[Computation], entry: Computation):
         self.name = name
-        """What it is called; names of files and of artifacts come from it."""
+        """The name of the module; names of files and of artifacts come from it."""
         self.computations = computations
         """All its computations, callees before callers."""
         self.entry = entry
@@ -165,9 +165,9 @@ class Module:
         self.buffer_donor: list[tuple[int, tuple[int, ...]]] = []
         """(parameter number, parameter index) of arguments whose memory any result may take."""
         self.replica_count = 1
-        """How many replicas run it."""
+        """The number of replicas."""
         self.num_partitions = 1
-        """How many partitions each replica has."""
+        """The number of partitions of each replica."""
         self.propagate_to_parameters: tuple[bool, ...] = ()
         """For which parameters a partitioner may choose the sharding; only HLO text has this."""
         self.propagate_to_output: tuple[bool, ...] = ()

@@ -1,4 +1,5 @@
-"""Where the elements of an array lie: indices to positions and back, tiles, and arrays packed into a layout's bytes.
+"""Positions of an array's elements in memory: indices to positions and back, tiles, and arrays packed into a layout's
+bytes.
 
 Positions count elements. The physical order is made in steps: the dimensions from major to minor; then each tile in
 turn splits the most minor dimensions of what there is into (number of tiles, tile), all in-tile dimensions moved to the
@@ -25,7 +26,7 @@ LAYOUT_FIELDS = (
     *("tiles", "element_size_in_bits", "tail_padding_alignment_in_elements"),
     *("dynamic_shape_metadata_prefix_bytes", "padded_dimensions", "padding_value"),
 )
-"""What a layout may say, beyond the order of dimensions, about where elements lie."""
+"""Fields of a layout, beyond the order of dimensions, that decide where elements lie."""
 _HOLE = -(1 << 62)
 """Stands for padding in lists of positions; it stays negative whatever is added to it."""
 

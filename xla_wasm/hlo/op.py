@@ -1,4 +1,4 @@
-"""What the record of an operation is made of, and the table of them.
+"""The record of an operation, and the table of all records.
 
 The records themselves lie under `ops/<family>/record.py`, which `hlo` does not know: `xla_wasm/__init__.py` hands them
 in.
@@ -38,7 +38,7 @@ REQUIRED: Any = object()
 
 
 class Kind(Enum):
-    """How an operation reads an operand."""
+    """The ways of reading an operand."""
 
     MAP = "map"
     """Each element of the result reads one element, where the map says."""
@@ -57,7 +57,7 @@ class Kind(Enum):
 
 
 class Narrow(Enum):
-    """What an operation does with floats of at most 16 bits."""
+    """The ways of treating floats of at most 16 bits."""
 
     MOVED = "moved"
     """It takes them as they are."""
@@ -75,7 +75,7 @@ class Narrow(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Read:
-    """How one operand is read: `map` is from an index of the result, followed by one below `box`, to one of the
+    """The reading of one operand: `map` is from an index of the result, followed by one below `box`, to one of the
     operand."""
 
     kind: Kind

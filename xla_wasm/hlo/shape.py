@@ -18,7 +18,7 @@ Leaf = tuple[Index, "Shape"]
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """How an array lies in memory: `minor_to_major` lists the dimensions from fastest to slowest varying."""
+    """The order of an array in memory: `minor_to_major` lists the dimensions from fastest to slowest varying."""
 
     minor_to_major: tuple[int, ...] = ()
     tiles: tuple[tuple[int, ...], ...] = ()

@@ -1,4 +1,4 @@
-"""Which part of an array each device holds: what OpSharding messages and Shardy's attributes say, as one thing."""
+"""The part of an array that each device holds: OpSharding messages and Shardy's attributes in one form."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def whole(dimensions: Index, devices: int) -> Shards:
 
 @dataclass(frozen=True, slots=True)
 class Sharding:
-    """How arrays are cut: into `counts[d]` blocks along dimension d, of which a device holds the one at
+    """The division of arrays: into `counts[d]` blocks along dimension d, of which a device holds the one at
     `blocks[device]`.
 
     `kind` is "tiled", or one of those that cut nothing: "replicated", "maximal" (one device holds all), "manual"

@@ -8,7 +8,7 @@ from ..dataclass import dataclass
 
 
 class FloatFormat(NamedTuple):
-    """How the bits of a float are used.
+    """The use of the bits of a float.
 
     `special` says what its special codes are. "ieee": infinities and NaNs where the exponent is all ones. "nan": only
     all ones is a NaN, and there is no infinity. "no negative zero": the code of -0 is the only NaN. "finite": no
@@ -91,7 +91,7 @@ def _type(name: str, number: str, bits: str, kind: str, code: str = "", numpy: s
 
 TYPES: dict[str, PrimitiveType] = {row.split()[0]: _type(*row.split()) for row in _ROWS.split("\n") if row}
 ARRAY_TYPES = tuple(name for name, type_ in TYPES.items() if type_.kind != "none")
-"""What the elements of arrays are."""
+"""The types of arrays' elements."""
 REAL_OF = {name: f"f{type_.bits // 2}" for name, type_ in TYPES.items() if type_.kind == "complex"}
 """Complex type -> that of its parts."""
 COMPLEX_OF = {part: name for name, part in REAL_OF.items()}

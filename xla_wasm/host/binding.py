@@ -1,5 +1,5 @@
-"""How an instance's exports are called and its memory is found: at once through wasmtime's C functions, or where a
-wasmtime package is not what that needs, through its public API.
+"""Calls of an instance's exports, and its memory: directly through wasmtime's C functions, or, if a wasmtime package
+does not suit that, through its public API.
 
 A call of a `wasmtime.Func` takes 8 us, and more with arguments. The C function that it ends in takes 0.4 us on prepared
 arguments, but to prepare them needs what the package keeps for itself and may change: `_context` of stores, `_instance`
@@ -132,7 +132,7 @@ _TRIAL = f"""(module
 
 
 class _FailedError(Exception):
-    """What the trial expects of a trap."""
+    """The error that the trial expects of a trap."""
 
 
 def _is_right(way: Calls) -> bool:

@@ -94,7 +94,9 @@ def _of_callback(request: Request, functions: Mapping[str, HostFunction]) -> Hos
             raise _Unserved(f"{what}a Python function, which is not here; {how}")
         if line:
             raise _Misfit(filled(line, operands))
-        raise _Unserved(f"{what}where the program was compiled to end (callbacks='trap')")
+        raise _Unserved(
+            f"{what}where the program was compiled to end (callbacks='trap'): compile it with callbacks='host'"
+        )
 
     return refuse
 

@@ -148,7 +148,7 @@ def _engine(
 
 
 parallel = True
-"""Whether several threads compile a module. In a process that was forked they do not: they stayed in the parent."""
+"""True if several threads compile a module. In a forked process they do not: they stayed in the parent."""
 
 
 def engine_for(limits: Limits, threads: bool) -> tuple[wasmtime.Engine, Clock | None]:

@@ -172,16 +172,15 @@ class InstancePool:
                     budget.seconds(lambda: f"'{self._what}' has no instance")
                     self._limit = others  # no memory for another one: make do with those there are
                     continue
-            wait = _Wait(self)
-            _waits[thread] = wait
+            _waits[thread] = _Wait(self)
             try:
-                instance = self._wait(thread, wait, budget)
+                instance = self._wait(thread, budget)
             finally:
                 _waits.pop(thread, None)
             if instance is not None:
                 return instance
 
-    def _wait(self, thread: int, wait: _Wait, budget: Budget) -> Instance | None:
+    def _wait(self, thread: int, budget: Budget) -> Instance | None:
         """An instance that has become idle, or None if another one may be made."""
         while True:
             try:

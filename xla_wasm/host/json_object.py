@@ -22,10 +22,10 @@ class Object:
             self.fail("", f"expected an object, got {show(raw)}")
         self.raw = raw
 
-    def fail(self, key: str, why: str) -> NoReturn:
+    def fail(self, key: str, why: str, cure: str = "compile it again") -> NoReturn:
         """Raises the error for a field, or with "" for the object itself."""
         where = f"{self.path}.{key}".strip(".") or "the top"
-        raise ArtifactError(f"the artifact's manifest is wrong at {where}: {why}")
+        raise ArtifactError(f"the artifact's manifest is wrong at {where}: {why}; {cure}")
 
     def field(self, key: str) -> Field:
         """The row of a field in the table."""

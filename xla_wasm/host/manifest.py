@@ -252,7 +252,8 @@ def _manifest(top: Object) -> Manifest:
         formats = f"formats {FORMAT} and {FORMAT_OF_PARTS}"
         top.fail(
             "format",
-            f"this xla_wasm reads {formats}, the artifact has {version}: compile it again or use the matching version",
+            f"this xla_wasm reads {formats}, the artifact has {version}",
+            "compile it again or use the matching version",
         )
     for feature in top.texts("features"):
         if feature not in (*FEATURES, THREADS):

@@ -28,8 +28,8 @@ from .executor import Executable
 from .grid import Grid, make_grid
 
 _SPINS, _SPIN_SECONDS, _MAX_PAUSE = 50, 0.002, 0.0005
-"""Who waits asks without a break so many times, then lets others have the core, and after so long sleeps, ever
-longer."""
+"""The number of tests without a break, the seconds after which a waiting process sleeps between them, and its longest
+sleep."""
 _GRACE = 1.0
 """Seconds between a timeout and the end of the job, in which others may say for whom they have waited."""
 _FORWARDED = 0.3
@@ -216,7 +216,7 @@ class _Transport:
         self._timeout = timeout
         self._names = names
         self._sent: dict[int, deque[tuple[list[Any], tuple[int, ...]]]] = {}
-        """What this device has sent to itself, by channel."""
+        """Messages of this device to itself, by channel."""
         self._under_way: list[tuple[Any, int, Port]] = []
         """Buffered sends: the request, the receiver and the port."""
 

@@ -20,7 +20,7 @@ from ..hlo.proto.wire import decode, encode
 from ..options import Options
 
 MOST_BYTES = 1 << 30
-"""What a folder may hold, unless somebody says otherwise."""
+"""The largest size of a folder, unless somebody says otherwise."""
 _SUFFIX = ".wasm"
 _MODULE = MESSAGES["HloModuleProto"]
 _OF_THE_PROCESS = ("id", "stack_frame_index")

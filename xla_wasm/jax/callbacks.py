@@ -43,7 +43,7 @@ def _call_back(function: Callable[..., Any], ordered: bool, x64: bool, *operands
 
 
 _SPEC = r"[<>^]?[+ ]?0?\d{0,3},?(\.\d{1,2})?[defg%]?"
-"""How a number may be formatted where there is no Python."""
+"""The formats of numbers that work without Python."""
 
 
 class _Operand(int):

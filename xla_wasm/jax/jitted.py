@@ -67,7 +67,7 @@ _CONFIGURATION = (
 
 
 class Stats(NamedTuple):
-    """What a function that `jit` made has done so far."""
+    """Counts of the work of a function that `jit` made."""
 
     traces: int
     """Programs that it was traced to."""
@@ -132,7 +132,7 @@ def jit(
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What `jit` takes beside the function."""
+    """The arguments of `jit` beside the function."""
 
     static_argnums: int | Sequence[int]
     static_argnames: str | Iterable[str]
@@ -169,7 +169,7 @@ class _Program:
 
 
 class _Variant(NamedTuple):
-    """What calls with arguments of the same kind have in common."""
+    """The common parts of calls with arguments of the same kind."""
 
     program: _Program
     convert: Converter
@@ -188,7 +188,7 @@ class _Transformed(Exception):
 
 
 class Jitted:
-    """What `jit` gives: a function, with `lower`, `artifact`, `save` and `stats`."""
+    """The function that `jit` makes, with `lower`, `artifact`, `save` and `stats`."""
 
     def __init__(self, fun: Any, settings: Settings) -> None:
         if kind := stages.kind_of(fun):

@@ -88,7 +88,7 @@ def lowered(source: Any, args: Sequence[Any] | None) -> Module:
 
 @dataclass(frozen=True, slots=True)
 class Tracing:
-    """How a function is traced: what `lower` takes beside the function and its arguments."""
+    """The settings of tracing: the arguments of `lower` beside the function and its arguments."""
 
     mesh: Any = None
     in_specs: Any = None
@@ -102,7 +102,7 @@ class Tracing:
 
 @dataclass(frozen=True, slots=True)
 class Traced:
-    """What tracing a function on arguments gives."""
+    """The result of tracing a function on arguments."""
 
     module: Module
     results: list[Any]
@@ -213,7 +213,7 @@ class _Settling:
 
 @dataclass(slots=True)
 class Known:
-    """Which arguments are static as a whole, by position and by name, and the tree of all others."""
+    """The arguments that are static as a whole, by position and by name, and the tree of all others."""
 
     positional: list[str]
     """The names of those that are given by position."""

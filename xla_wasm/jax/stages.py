@@ -1,4 +1,4 @@
-"""What JAX has made of a function already, as HLO modules: traced, lowered, compiled and exported functions."""
+"""HLO modules of functions that JAX has worked on already: traced, lowered, compiled and exported ones."""
 
 from __future__ import annotations
 

@@ -202,8 +202,8 @@ class Resident:
 
 
 class Keep:
-    """What stays in one executable from call to call: which weights were set last, and which results are its states
-    now."""
+    """The values that stay in one executable from call to call: the weights set last, and the results that are its
+    states."""
 
     def __init__(self, manifest: Mapping[str, Any]) -> None:
         parameters, results = manifest["parameters"], manifest["results"]

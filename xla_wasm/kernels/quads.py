@@ -28,7 +28,7 @@ _ONES = 0x01010101
 
 @dataclass(frozen=True, slots=True)
 class Quads:
-    """What the engine makes of bytes, as values of a kernel, and products in spite of that.
+    """Exact products of bytes in quads, whatever the engine makes of bytes, as values of a kernel.
 
     Bytes of the left side whose sign is not as the engine reads it have their highest bit changed. That adds a number,
     the same to all: so sums begin with as many sums of the column as take it away again. Quads are lanes of s32.
@@ -38,7 +38,7 @@ class Quads:
     exact: Val
     """True if products in quads are exact (a pred)."""
     shift: Val | None
-    """What is added to each number of the left side: 128, -128 or 0 (an s32); None: nothing."""
+    """The number added to each of the left side: 128, -128 or 0 (an s32); None: nothing."""
     swaps: bool
     """True if the left side is the operand that every engine reads as signed."""
 

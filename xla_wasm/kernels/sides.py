@@ -18,7 +18,7 @@ Spill = Callable[[Index, Affine, Affine], tuple[int, Affine]]
 
 @dataclass(frozen=True, slots=True)
 class Sides:
-    """Where a GEMM finds its sides, and where its products go."""
+    """The places of a GEMM's sides and products."""
 
     lhs: tuple[int, int]
     """A buffer and the first element in it."""
@@ -27,7 +27,7 @@ class Sides:
     store: Store
     """Its code appears once for every vector of a tile."""
     spill: Spill | None = None
-    """Where `store` is long: a place for raw products, which is not what `store` reads. `store` becomes a loop over
+    """If `store` is long: a place for raw products, which is not what `store` reads. `store` becomes a loop over
     them."""
     scratch: int | None = None
     """A buffer of `scratch_size` elements of the sums' type, if that is not 0."""
@@ -46,10 +46,9 @@ class Right:
     k_stride: int
     dtype: str
     packs: bool = False
-    """What is read goes to the scratch memory as well."""
+    """True if it goes to the scratch memory as well."""
     beginning: tuple[Val, ...] = ()
-    """What sums of its columns begin with, a vector after the other, if products are taken in quads; they begin with 0
-    if not."""
+    """The first values of its columns' sums, a vector after the other, if products are taken in quads; empty: 0."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""What a matrix product is to the kernels, and the register tile that suits it."""
+"""The parameters of a matrix product's kernel, and the register tile that suits it."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Types:
     """True if an element of a side is two numbers of s16, s8 or u8 along k: each step takes two products. If the right
     side is in blocks it is so of the left one alone."""
     block: int = 0
-    """How many numbers along k of the right side, which is in 4 bits then, have one scale; a multiple of `WORD`. If the
+    """The numbers along k of the right side, which is in 4 bits then, that have one scale; a multiple of `WORD`. If the
     left side is of s8, as many of its numbers have one, too."""
 
     @classmethod
@@ -84,7 +84,7 @@ class Gemm:
     m_stride: int
     n: int
     segments: tuple[tuple[int, int], ...]
-    """What k runs over before its contiguous run: (count, lhs stride), a convolution's kernel rows and taps."""
+    """The loops of k around its contiguous run: (count, lhs stride), a convolution's kernel rows and taps."""
     run: int
     k_stride: int = 0
     """Of the right side, if it is read where it lies: n is contiguous there. 0: it is packed."""

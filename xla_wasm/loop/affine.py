@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from ..hlo.index_map import row_major_strides
+
 if TYPE_CHECKING:
     from .ir import Loop, Val
 
@@ -98,15 +100,6 @@ ZERO = Affine()
 
 Index = tuple[Affine, ...]
 """One position along each dimension of an array."""
-
-
-def row_major_strides(dims: tuple[int, ...]) -> tuple[int, ...]:
-    """Element strides of an array whose elements lie in row-major order without gaps."""
-    strides, stride = [], 1
-    for size in reversed(dims):
-        strides.append(stride)
-        stride *= size
-    return tuple(reversed(strides))
 
 
 def is_dense(dims: tuple[int, ...], strides: tuple[int, ...]) -> bool:

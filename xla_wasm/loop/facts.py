@@ -1,4 +1,5 @@
-"""What decides a kernel's speed, a line for each loop: trips, lanes, how it reads and writes memory, what it calls."""
+"""Facts that decide a kernel's speed, a line for each loop: trips, lanes, how it reads and writes memory, what it
+calls."""
 
 from __future__ import annotations
 

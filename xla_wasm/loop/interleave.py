@@ -11,7 +11,7 @@ from __future__ import annotations
 from .ir import Block, Func, If, Loop, Store, Val
 
 _TOGETHER = (4, 2)
-"""How many vectors a trip may take, the most first."""
+"""The numbers of vectors that a trip may take, the most first."""
 _CHAIN = 10
 """Operations one after another from which on it pays."""
 _STATEMENTS = 200
@@ -40,7 +40,7 @@ def _walk(func: Func, block: Block) -> None:
                 and _straight(statement.body)
                 and _longest(statement.body) >= _CHAIN
             ):
-                _widen(func, statement)
+                _widen(statement)
                 _order(statement.body)
             else:
                 _walk(func, statement.body)
@@ -87,7 +87,7 @@ def _order(body: Block) -> None:
             statement.pinned = True
 
 
-def _widen(func: Func, loop: Loop) -> None:
+def _widen(loop: Loop) -> None:
     """Takes several vectors in a trip, if the loop carries nothing: what does has several already."""
     body = loop.body
     most = _STATEMENTS // len(body.statements)

@@ -126,7 +126,7 @@ class Call:
     touches: tuple[Touch, ...] = ()
     """All the memory that it touches, if it is known."""
     cost: int = 1
-    """How many statements take about as long."""
+    """The number of statements that take about as long."""
 
 
 @dataclass(eq=False, slots=True)

@@ -72,7 +72,7 @@ class _ChunkedAccess:
     """The loop of the range in which it stands."""
     form: Form
     distance: int
-    """How many bytes further it is in the next trip."""
+    """Bytes from its place to that in the next trip."""
     first: int
     last: int
     """The trips in which it happens."""

@@ -1,4 +1,4 @@
-"""How many trips of a kernel's range one call of it makes, and how many one thread takes at a time.
+"""The number of trips of a kernel's range that one call of it makes, and that one thread takes at a time.
 
 Engines that compile a module twice, first fast and then well, take the better code from a function's next call on: one
 that is called once and computes for a second would do so in the worse code. Pieces of the range are calls of their own.
@@ -9,9 +9,11 @@ from __future__ import annotations
 from .ir import Block, Call, Func, If, Loop, Val
 
 _STATEMENTS = 1 << 20
-"""What a piece executes at least: some hundred microseconds in the better code, beside which a call is nothing."""
+"""The least number of statements in a piece: some hundred microseconds in the better code, beside which a call is
+nothing."""
 _CHUNK = 1 << 14
-"""What a chunk executes at least: some microseconds, beside which it costs little to hand it to another thread."""
+"""The least number of statements in a chunk: some microseconds, beside which it costs little to hand it to another
+thread."""
 _CHUNKS = 32
 """Chunks that are enough for threads that are not equally fast."""
 

@@ -1,4 +1,4 @@
-"""What values of a kernel may be: addresses as affine forms of loop variables, and bounds of numbers known at run time.
+"""Ranges of a kernel's values: addresses as affine forms of loop variables, and bounds of numbers known at run time.
 
 Bounds are exact for loop variables. A number of the program's is bounded by its type, by what clamps it, and by the
 conditions under which a place is reached.
@@ -52,7 +52,7 @@ class Form:
 
 
 class Facts:
-    """What is known at one place: the loops that are open with the bounds of their variables, and values with their
+    """The facts known at one place: the loops that are open with the bounds of their variables, and values with their
     bounds."""
 
     def __init__(self, loops: Mapping[Block, Loop], variables: Mapping[Loop, Bounds], values: Mapping[Val, Bounds]):

@@ -21,7 +21,7 @@ def to_text(func: Func) -> str:
 
 
 class Names:
-    """What the text calls values and loops."""
+    """The names of values and loops in the text."""
 
     def __init__(self, func: Func):
         self.values: dict[Val, str] = {}

@@ -1,5 +1,5 @@
-"""Which values of a kernel get a local: those used more than once, or in another block, or pinned. The rest stay on the
-stack.
+"""The values of a kernel that get a local: those used more than once, or in another block, or pinned. The rest stay on
+the stack.
 
 What a loop carries keeps one local through a trip, where each new value is the only one that needs the value before it.
 """
@@ -12,7 +12,7 @@ from ..dataclass import dataclass, field
 from .ir import Barrier, Block, Call, Carry, Func, If, Loop, Store, Val
 
 _MAX_DEPTH = 40
-"""How deep a stack expression may nest before its parts get locals."""
+"""The greatest depth of a stack expression, beyond which its parts get locals."""
 
 _REMATERIALIZED = ("const", "induction", "carry", "result")
 """Operations that are written anew at each use, or have the local of a loop."""

@@ -37,7 +37,7 @@ class Access:
 
     what: str
     val: Val | None
-    """What is loaded; of a store None."""
+    """The loaded value; of a store None."""
     form: Form
     size: int
     lanes: int
@@ -46,8 +46,8 @@ class Access:
     loops: tuple[Loop, ...]
     """Those that are open, from the outermost."""
     at: int
-    """When it happens, among the statements of the kernel in their order: a load where its value is computed, perhaps
-    for a store."""
+    """The number of the statement of the kernel at which it happens: a load where its value is computed, perhaps for a
+    store."""
 
     @property
     def written(self) -> bool:
@@ -70,7 +70,7 @@ def verify(func: Func, arguments: Sequence[Argument] | None = None) -> Verified:
 
 @dataclass(frozen=True, slots=True)
 class Verified:
-    """What is known of a kernel that is well formed."""
+    """The facts about a kernel that is well formed."""
 
     func: Func
     accesses: list[Access]
@@ -134,7 +134,7 @@ class _Verifier:
         self.stale: dict[Val, tuple[int, str]] = {}
         """Values whose local a barrier has given to another, and where that was."""
         self.places: dict[Val, int] = {}
-        """Where each value stands."""
+        """The statement of each value."""
         self.accesses: list[Access] = []
         self.unproven: list[str] = []
         self.opaque = False
@@ -142,7 +142,7 @@ class _Verifier:
         self.held: dict[Val, Carry] = {}
         """Values that lie in the local of a carry since a barrier."""
         self.needed: dict[Val, int] = {}
-        """Where each value is used last."""
+        """The last use of each value."""
         self.user: dict[Val, Val] = {}
         """The last value that is computed from each."""
         self.stores: dict[Block, set[int]] = {}
@@ -497,11 +497,11 @@ class _Verifier:
         for val, block, pointers in self.unpinned:
             changed = self.stores[block]
             if (pointers and pointers[0] in changed) or (
-                changed and (not pointers or -1 in changed) and self.may_alias(pointers, changed)
+                changed and (not pointers or -1 in changed) and self.may_alias(pointers)
             ):
                 self.fail(self.names.definition(val), "is not pinned, and its block writes what it reads")
 
-    def may_alias(self, pointers: tuple[int, ...], changed: set[int]) -> bool:
+    def may_alias(self, pointers: tuple[int, ...]) -> bool:
         """Returns True if a buffer known at run time may be one of these: it is one that the kernel writes."""
         if not pointers:
             return True

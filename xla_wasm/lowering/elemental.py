@@ -36,7 +36,7 @@ class Elemental:
     b: Builder
     sources: dict[Instruction, Source]
     lowerings: Mapping[str, Lower]
-    """How operations that are not elementwise are computed: `lowering.table.ELEMENTAL`."""
+    """Lowerings of the operations that are not elementwise: `lowering.table.ELEMENTAL`."""
     scratch: dict[Instruction, Scratch] = field(default_factory=dict)
     known: dict[Instruction, tuple[Index, Val]] = field(default_factory=dict)
     memo: dict[tuple[Instruction, Index], Any] = field(default_factory=dict)
@@ -45,7 +45,7 @@ class Elemental:
     """In a row kernel, the index of the row and the blocks open there: reductions are computed once there and nowhere
     else."""
     reads: dict[int, set[tuple[Affine, int]]] = field(default_factory=dict)
-    """Where in each source elements have been read: positions, and the bytes of an element."""
+    """The elements of each source that have been read: positions, and the bytes of an element."""
     tile: Tile | None = None
     """The tile in which elements are computed, where the kernel goes by tiles."""
 

@@ -1,4 +1,4 @@
-"""What the lowering of an operation writes that is a kernel of its own: the kernel and its memory."""
+"""The kernel of an operation that has one of its own, and its memory, for the lowering that writes it."""
 
 from __future__ import annotations
 
@@ -6,9 +6,10 @@ from collections.abc import Sequence
 from math import isqrt, prod
 
 from ..dataclass import dataclass, field
+from ..hlo.index_map import row_major_strides
 from ..hlo.ir import Instruction
 from ..hlo.types import TYPES
-from ..loop.affine import Affine, Index, row_major_strides
+from ..loop.affine import Affine, Index
 from ..loop.builder import Builder
 from ..loop.ir import Touch, Val
 from .elemental import Elemental

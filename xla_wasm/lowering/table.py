@@ -54,7 +54,7 @@ LAPACK_ROUTINES = """
     geqp3 ormqr_left_itself ormqr_left_adjoint ormqr_right_itself ormqr_right_adjoint gehrd gtsv gtsv_perturbed
     geev_values geev_left geev_right geev_left_right gees_form gees_vectors
 """
-"""What the rules of LAPACK's functions call, `xla_wasm.` before each name."""
+"""Routines that the rules of LAPACK's functions call, `xla_wasm.` before each name."""
 
 
 def _late(family: Callable[[], ModuleType], table: str, names: str) -> dict[str, Any]:

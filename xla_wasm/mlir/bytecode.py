@@ -40,7 +40,7 @@ _BROKEN = (
     ZeroDivisionError,
     struct.error,
 )
-"""What damaged data raise where nothing looks for the damage itself."""
+"""Errors that damaged data raise where nothing looks for the damage itself."""
 
 
 def read(data: bytes | bytearray | memoryview) -> list[Op]:
@@ -77,7 +77,7 @@ class _Reader:
         self.casts: dict[Value, Value] = {}
         self.depth = 0
         self.room = 0
-        """How many more values the operations can define."""
+        """The number of values that the operations can still define."""
 
     def at(self) -> int:
         return self.ir.at

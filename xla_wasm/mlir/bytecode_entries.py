@@ -19,7 +19,7 @@ from .strings import readable
 from .tree import UNIT, Attribute, Dense, Elements, Location, Tensor, Type, TypeOf
 
 _HEAVIEST = 1 << 20
-"""How many attributes and types one of them may be made of: what is shared is stored once, but copied by who reads
+"""The greatest number of attributes and types in one of them: a shared one is stored once, but copied by who reads
 it."""
 _ABSENT: Any = object()
 

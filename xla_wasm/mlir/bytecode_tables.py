@@ -1,4 +1,4 @@
-"""What MLIR bytecode stores for each attribute, type and operation, as tables.
+"""MLIR bytecode's fields of each attribute, type and operation, as tables.
 
 Attributes and types are numbered by their dialect. A row is the number, the kind, which says what is made of the fields
 (`bytecode_entries.py`), and the fields as name:code. The codes:
@@ -50,7 +50,8 @@ _STABLEHLO_ATTRIBUTES = """
   output_spatial_dimensions:I
 5 fields lhs_batching_dimensions:I rhs_batching_dimensions:I lhs_contracting_dimensions:I rhs_contracting_dimensions:I
 6 word fft
-7 fields offset_dims:I collapsed_slice_dims:I operand_batching_dims:I start_indices_batching_dims:I start_index_map:I index_vector_dim:i
+7 fields offset_dims:I collapsed_slice_dims:I operand_batching_dims:I start_indices_batching_dims:I start_index_map:I
+  index_vector_dim:i
 8 word precision
 9 word algorithm
 10 word distribution
@@ -256,13 +257,14 @@ compare: compare_type? comparison_direction
 composite: composite_attributes? decomposition name version?
 concatenate get_dimension_size set_dimension_size: dimension
 constant chlo.constant chlo.constant_like sdy.constant: value
-convolution: batch_group_count dimension_numbers feature_group_count lhs_dilation? padding? precision_config? rhs_dilation?
-  window_reversal? window_strides?
-vhlo.convolution vhlo.dynamic_conv_v1: batch_group_count feature_group_count {_CONVOLUTION} padding precision_config rhs_dilation
-  window_reversal window_strides
+convolution: batch_group_count dimension_numbers feature_group_count lhs_dilation? padding? precision_config?
+  rhs_dilation? window_reversal? window_strides?
+vhlo.convolution vhlo.dynamic_conv_v1: batch_group_count feature_group_count {_CONVOLUTION} padding precision_config
+  rhs_dilation window_reversal window_strides
 dynamic_conv: batch_group_count dimension_numbers feature_group_count lhs_dilation? precision_config? rhs_dilation?
   window_reversal? window_strides?
-vhlo.dynamic_conv: batch_group_count feature_group_count {_CONVOLUTION} precision_config rhs_dilation window_reversal window_strides
+vhlo.dynamic_conv: batch_group_count feature_group_count {_CONVOLUTION} precision_config rhs_dilation window_reversal
+  window_strides
 cross-replica-sum: replica_groups
 custom_call: api_version? backend_config? call_target_name called_computations? has_side_effect? operand_layouts?
   output_operand_aliases? result_layouts? result_tilings?!
@@ -270,22 +272,22 @@ dot: precision_config?
 dot_general: algorithm?! dot_dimension_numbers precision_config?
 vhlo.dot_general_v1: lhs_batching_dimensions lhs_contracting_dimensions precision_config rhs_batching_dimensions
   rhs_contracting_dimensions
-vhlo.dot_general: accumulation_type allow_imprecise_accumulation lhs_batching_dimensions lhs_component_count lhs_contracting_dimensions
-  lhs_precision_type num_primitive_operations precision_config rhs_batching_dimensions rhs_component_count rhs_contracting_dimensions
-  rhs_precision_type
+vhlo.dot_general: accumulation_type allow_imprecise_accumulation lhs_batching_dimensions lhs_component_count
+  lhs_contracting_dimensions lhs_precision_type num_primitive_operations precision_config rhs_batching_dimensions
+  rhs_component_count rhs_contracting_dimensions rhs_precision_type
 dynamic_broadcast_in_dim: broadcast_dimensions known_expanding_dimensions? known_nonexpanding_dimensions?
 dynamic_gather: dimension_numbers indices_are_sorted?
 vhlo.dynamic_gather_v1: collapsed_slice_dims index_vector_dim indices_are_sorted offset_dims start_index_map
-vhlo.dynamic_gather: collapsed_slice_dims index_vector_dim indices_are_sorted offset_dims operand_batching_dims start_index_map
-  start_indices_batching_dims
+vhlo.dynamic_gather: collapsed_slice_dims index_vector_dim indices_are_sorted offset_dims operand_batching_dims
+  start_index_map start_indices_batching_dims
 dynamic_iota iota: iota_dimension
 dynamic_slice: slice_sizes
 einsum unary_einsum: einsum_config
 fft: fft_length fft_type
 gather: dimension_numbers indices_are_sorted? slice_sizes
 vhlo.gather_v1: collapsed_slice_dims index_vector_dim indices_are_sorted offset_dims slice_sizes start_index_map
-vhlo.gather: collapsed_slice_dims index_vector_dim indices_are_sorted offset_dims operand_batching_dims slice_sizes start_index_map
-  start_indices_batching_dims
+vhlo.gather: collapsed_slice_dims index_vector_dim indices_are_sorted offset_dims operand_batching_dims slice_sizes
+  start_index_map start_indices_batching_dims
 get_tuple_element: index
 infeed: infeed_config? layout?
 map reduce reverse: dimensions
@@ -299,7 +301,8 @@ reduce_window: base_dilations? padding? window_dilations? window_dimensions wind
 rng: rng_distribution
 rng_bit_generator: rng_algorithm
 scatter: indices_are_sorted? scatter_dimension_numbers unique_indices?
-vhlo.scatter_v1: index_vector_dim indices_are_sorted inserted_window_dims scatter_dims_to_operand_dims unique_indices update_window_dims
+vhlo.scatter_v1: index_vector_dim indices_are_sorted inserted_window_dims scatter_dims_to_operand_dims unique_indices
+  update_window_dims
 vhlo.scatter: index_vector_dim indices_are_sorted input_batching_dims inserted_window_dims scatter_dims_to_operand_dims
   scatter_indices_batching_dims unique_indices update_window_dims
 select_and_scatter: padding? window_dimensions? window_strides?
@@ -309,10 +312,11 @@ torch_index_select: batch_dims dim
 transpose: permutation
 triangular_solve: left_side lower transpose_a unit_diagonal
 chlo.broadcast_compare: broadcast_dimensions? compare_type? comparison_direction
-chlo.broadcast_add chlo.broadcast_and chlo.broadcast_atan2 chlo.broadcast_complex chlo.broadcast_divide chlo.broadcast_maximum
-  chlo.broadcast_minimum chlo.broadcast_multiply chlo.broadcast_next_after chlo.broadcast_or chlo.broadcast_polygamma
-  chlo.broadcast_power chlo.broadcast_remainder chlo.broadcast_shift_left chlo.broadcast_shift_right_arithmetic
-  chlo.broadcast_shift_right_logical chlo.broadcast_subtract chlo.broadcast_xor chlo.broadcast_zeta: broadcast_dimensions?
+chlo.broadcast_add chlo.broadcast_and chlo.broadcast_atan2 chlo.broadcast_complex chlo.broadcast_divide
+  chlo.broadcast_maximum chlo.broadcast_minimum chlo.broadcast_multiply chlo.broadcast_next_after chlo.broadcast_or
+  chlo.broadcast_polygamma chlo.broadcast_power chlo.broadcast_remainder chlo.broadcast_shift_left
+  chlo.broadcast_shift_right_arithmetic chlo.broadcast_shift_right_logical chlo.broadcast_subtract chlo.broadcast_xor
+  chlo.broadcast_zeta: broadcast_dimensions?
 chlo.ragged_dot: precision_config? ragged_dot_dimension_numbers
 chlo.scan: dimension is_associative? is_reverse? scan_dim_size? +operandSegmentSizes +resultSegmentSizes
 chlo.top_k: is_stable?! k

@@ -6,8 +6,8 @@ from ..errors import ParseError, counted
 from ..hlo.proto.wire import Buffer
 
 DEEPEST = 64
-"""How deep regions may nest in regions, and attributes and types in each other: a damaged file can nest them without
-end."""
+"""The greatest depth of regions in regions, and of attributes and types in each other: a damaged file can nest them
+without end."""
 
 
 class Cursor:

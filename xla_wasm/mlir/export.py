@@ -1,4 +1,4 @@
-"""What `jax.export` writes: a flatbuffer with the program as a portable artifact, and the trees of its inputs and
+"""Files of `jax.export`: a flatbuffer with the program as a portable artifact, and the trees of its inputs and
 outputs."""
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Exported(NamedTuple):
     input_types: tuple[Aval, ...]
     output_types: tuple[Aval, ...]
     kept: tuple[int, ...]
-    """Which inputs the module takes."""
+    """The inputs that the module takes."""
     ordered_effects: tuple[str, ...]
 
 

@@ -15,7 +15,7 @@ from ..hlo.text.lexer import Cursor, TextError
 
 BLANK = r"(?:\s++|//[^\n]*+)*+"
 MOST_NESTED = 100
-"""How deep attributes, types, locations and regions may stand in one another."""
+"""The greatest depth of attributes, types, locations and regions in one another."""
 
 
 def terminal(body: str) -> re.Pattern[str]:
@@ -62,16 +62,11 @@ class Lexer(Cursor):
 
     __slots__ = ("depth",)
     wrong = MlirTextError
+    space = SPACE
 
     def __init__(self, text: str):
         super().__init__(text)
         self.depth = 0
-
-    def skip(self) -> int:
-        found = SPACE.match(self.text, self.pos)
-        assert found
-        self.pos = found.end()
-        return self.pos
 
     def enter(self) -> None:
         """One level deeper; `leave` comes back."""

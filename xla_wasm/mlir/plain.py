@@ -42,7 +42,7 @@ _FIELDS = frozenset(
     "output_batch_dimension output_feature_dimension lhs_component_count rhs_component_count "
     "num_primitive_operations".split()
 )
-"""What VHLO has as attributes, and StableHLO as fields of structures: plain numbers and tuples of them."""
+"""VHLO's attributes that are fields of structures in StableHLO: plain numbers and tuples of them."""
 _EMPTY = frozenset(
     "arg_attrs backend_config called_computations composite_attributes infeed_config known_expanding_dimensions "
     "known_nonexpanding_dimensions layout operand_layouts outfeed_config output_operand_aliases res_attrs "

@@ -58,7 +58,7 @@ _VERSION = re.compile(r"_v\d+$")
 _LABELS = terminal(r"\[([^\[\]]*+)\]")
 _CAPITAL = re.compile("[A-Z]")
 _SCALARS = ("_dim", "_dimension", "_count")
-"""How the names of fields end that are one number."""
+"""Endings of the names of fields that are one number."""
 _AXIS = re.compile(rf"#stablehlo\.axis_ref<name = ({STRING_BODY})(?:, sub_axis_info = (\(\d+\)\d+))?>")
 _REAL = re.compile(r"\d+\.")
 

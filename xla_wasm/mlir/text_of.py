@@ -70,7 +70,8 @@ def type_text(kind: Type) -> str:
     if isinstance(kind, Complex):
         return f"complex<{kind.element}>"
     if isinstance(kind, Tensor) and kind.sizes is not None and not kind.bounds:
-        return f"tensor<{''.join('?x' if size == DYNAMIC else f'{size}x' for size in kind.sizes)}{type_text(kind.element)}>"  # noqa: E501
+        sizes = "".join("?x" if size == DYNAMIC else f"{size}x" for size in kind.sizes)
+        return f"tensor<{sizes}{type_text(kind.element)}>"
     raise UnsupportedError(f"the type {kind} has no text here")
 
 

@@ -32,7 +32,7 @@ class Operations(Locations):
     def __init__(self, text: str):
         super().__init__(text)
         self.scope: dict[str, Value] = {}
-        """What can be named here, by the name as it stands after the `%`."""
+        """The values that can be named here, by the name after the `%`."""
         self.defined: list[str] = []
         """The names of the scope in the order of their definitions."""
         self.parents: list[str] = [""]
@@ -49,7 +49,7 @@ class Operations(Locations):
         if quoted is not None:
             op = self.generic(self.unescaped(quoted))
         else:
-            op = self._pretty(bare, begin)
+            op = self._pretty(bare)
         op.location = self.trailing() or op.location
         if op.name == "builtin.unrealized_conversion_cast" and len(op.operands) == len(op.results):
             if results:
@@ -61,7 +61,7 @@ class Operations(Locations):
             self._define_results(results, op.results, begin)
         return op
 
-    def _pretty(self, bare: str, begin: int) -> Op:
+    def _pretty(self, bare: str) -> Op:
         """An operation in its own form, of which the name has been read."""
         name = bare if "." in bare else _SHORT.get(bare, bare)
         name = plain_name(name)

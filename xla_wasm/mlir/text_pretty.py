@@ -399,7 +399,8 @@ def _trace(text: Operations, name: str) -> Op:
 
 _CHECKS = (
     # both ages
-    "eq almost_eq expect_eq expect_almost_eq expect_close expect_eq_const expect_almost_eq_const expect_serialized_eq".split()  # noqa: E501
+    "eq almost_eq expect_eq expect_almost_eq expect_close expect_eq_const expect_almost_eq_const "
+    "expect_serialized_eq".split()
 )
 
 FORMS: dict[str, Form] = {

@@ -79,13 +79,13 @@ class Types(Lexer):
             self.known_functions[found[1]] = type_
         return type_
 
-    def type_list(self) -> tuple[Type, ...]:
-        """`(T, T)`, perhaps none."""
-        self.expect("(")
-        if self.take(")"):
+    def type_list(self, brackets: str = "()") -> tuple[Type, ...]:
+        """`(T, T)`, perhaps none, or in other brackets."""
+        self.expect(brackets[0])
+        if self.take(brackets[1]):
             return ()
         types = self.types_between_commas()
-        self.expect(")")
+        self.expect(brackets[1])
         return types
 
     def types_or_one(self) -> tuple[Type, ...]:
@@ -113,7 +113,7 @@ class Types(Lexer):
         if name == "tensor":
             return self._tensor()
         if name == "tuple":
-            return Tuple(self._members())
+            return Tuple(self.type_list("<>"))
         if name == "complex":
             self.expect("<")
             return self._complex()
@@ -131,15 +131,6 @@ class Types(Lexer):
             self.error("the parts of a complex number have a number's type")
         self.expect(">")
         return Complex(part)
-
-    def _members(self) -> tuple[Type, ...]:
-        """`<T, T>`, perhaps none."""
-        self.expect("<")
-        if self.take(">"):
-            return ()
-        types = self.types_between_commas()
-        self.expect(">")
-        return types
 
     def _sizes(self) -> tuple[int, ...]:
         found = _SIZE.findall(self.need(_SIZES, "sizes"))
@@ -215,7 +206,7 @@ class Types(Lexer):
         if kind == "token":
             return "token"
         if kind == "future":
-            return Future(self._members())
+            return Future(self.type_list("<>"))
         if name == "quant.uniform":
             return self._quantized(begin)
         return self._opaque(begin)
@@ -236,9 +227,9 @@ class Types(Lexer):
             self.expect(">")
             return Tensor(None, element)
         if kind == "tuple":
-            return Tuple(self._members())
+            return Tuple(self.type_list("<>"))
         if kind == "future":
-            return Future(self._members())
+            return Future(self.type_list("<>"))
         if kind == "func":
             self.expect("<")
             type_ = self.function()

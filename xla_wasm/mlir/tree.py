@@ -150,7 +150,7 @@ class MeshGroups(NamedTuple):
 
 
 class Location(NamedTuple):
-    """Where an operation came from: the name that JAX gives it ("jit(f)/sin"), and the user's line."""
+    """The origin of an operation: the name that JAX gives it ("jit(f)/sin"), and the user's line."""
 
     name: str = ""
     file: str = ""

@@ -1,4 +1,4 @@
-"""How exact the result of an operation is, by which its compiled value is judged."""
+"""The exactness of an operation's result, by which its compiled value is judged."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from .reading import record
 
 
 class Exactness(Enum):
-    """What may differ between two right results of the same operands."""
+    """The difference that two right results of the same operands may have."""
 
     EXACT = "exact"
     """Nothing: values are moved, chosen, or computed without rounding."""

@@ -1,4 +1,4 @@
-"""What the records say of instructions, and how these read their operands."""
+"""The records of instructions, and the reads of their operands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a step of a program asks of its host: a custom call, an exchange with other devices, or a transfer."""
+"""Requests of a program's steps to its host: a custom call, an exchange with other devices, or a transfer."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ REQUEST = "request"
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What the host does with the operands of the instruction that carries this, to give its results.
+    """The host's work on the operands of the instruction that carries this, to give its results.
 
     `kind`: custom_call, callback, infeed, outfeed, send or recv, for which whole arrays go to the host and come from
     it; or exchange (see `ops.collective.exchange`).
@@ -22,7 +22,7 @@ class Request:
     """The function of a custom call or of a callback, or the name of a transfer. Empty: a callback that is never to be
     served."""
     opaque: str = ""
-    """What a custom call carries for the function."""
+    """The data that a custom call carries for the function."""
     operands: tuple[Shape, ...] = ()
     """The arrays that the host gets, with the layouts and dynamic dimensions that they have there. The instruction's
     own have their dimensions in the order of memory, and the actual sizes follow them as s32."""

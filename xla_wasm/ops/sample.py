@@ -1,4 +1,4 @@
-"""What a sample of an operation is: a small module, its arguments, and what it must give."""
+"""Samples of operations: a small module, its arguments, and what it must give."""
 
 from __future__ import annotations
 
@@ -23,8 +23,7 @@ Maker = Callable[[], Computation]
 
 @dataclass(frozen=True, slots=True)
 class Host:
-    """What the host gives to a sample and must get from it, in order: arrays, or tuples of them where there are
-    several."""
+    """The host's items for a sample and from it, in order: arrays, or tuples of them where there are several."""
 
     infeed: Sequence[Any] = ()
     outfeed: Sequence[Any] = ()

@@ -1,6 +1,5 @@
-"""What rules that read StableHLO have to work with. A rule takes a `Mapper`, an operation and its operands, and gives
-its results; `xla_wasm.stablehlo` calls it. Most operations need none: their records say all (`Op.stablehlo`,
-`Attr.stablehlo`)."""
+"""Tools of rules that read StableHLO. A rule takes a `Mapper`, an operation and its operands, and gives its results;
+`xla_wasm.stablehlo` calls it. Most operations need none: their records say all (`Op.stablehlo`, `Attr.stablehlo`)."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ _COLUMNS = 3
 
 @dataclass(frozen=True, slots=True)
 class Stored:
-    """What an array of f32 is made from: `small` numbers, converted, and multiplied by `scale`, an array of the same
+    """The source of an array of f32: `small` numbers, converted, and multiplied by `scale`, an array of the same
     dimensions."""
 
     small: Instruction

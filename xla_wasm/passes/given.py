@@ -17,7 +17,7 @@ from .weight_formats import INT4, INT4_BY_INT8
 
 @dataclass(frozen=True, slots=True)
 class Given:
-    """What the passes take beside a module."""
+    """The arguments of the passes beside a module."""
 
     host_calls: tuple[str, ...] = ()
     """Targets of custom calls that the host runs."""

@@ -36,10 +36,10 @@ OUT_OF = ("xla.sdy.LocalToGlobalShape", "SPMDShardToFullShape")
 _MARKS = ("Sharding", "xla.sdy.PropagationBarrier", "annotate_device_placement", "MoveToHost", "MoveToDevice")
 _RESULT = "xla.sdy.FuncResultSharding"
 _BODY = ("xla.sdy.manual_computation_body", "xla.sdy.inlinable_manual_computation_body", "shmap_body")
-"""How JAX names manual computations. They are known by what goes in; one without operands only by its name."""
+"""JAX's names of manual computations. They are known by what goes in; one without operands only by its name."""
 
 PER_DEVICE = frozenset(op.opcode for op in (*COLLECTIVE, *HOSTIO))
-"""What means something to a device by itself, and nothing to a program on global arrays."""
+"""Operations that mean something to a device by itself, and nothing to a program on global arrays."""
 
 Tree = Shards | tuple["Tree", ...] | None
 """The shards of a value: of an array, of the elements of a tuple, of a token."""

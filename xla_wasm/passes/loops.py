@@ -1,4 +1,4 @@
-"""What a `while` does not change: its users take it from before the loop, and a loop that changes nothing, or only
+"""Values that a `while` does not change: users take them from before the loop, and a loop that changes nothing, or only
 counts, goes.
 
 A loop is taken to end, as XLA takes it: one whose state stays what it was is gone with its condition, whatever that

@@ -22,7 +22,7 @@ RULES: dict[str, Rule] = {opcode: rule for family in _FAMILIES for opcode, rule 
 """opcode -> how it is written where a part of its operands counts."""
 
 _ALWAYS = (*SIZES, *pad_structure.RULES)
-"""What has a rule even where all of its operands counts."""
+"""Opcodes that have a rule even where their operands count whole."""
 
 
 def pad_dynamic(module: Module) -> None:

@@ -32,7 +32,7 @@ class _Sinking:
 
     def __init__(self) -> None:
         self.images: set[Instruction] = set()
-        """What was computed in the order of a convolution, of which it has become a transpose."""
+        """Values that were computed in the order of a convolution and have become a transpose of it."""
         self.rules: dict[str, Rule] = {
             **{op.opcode: self.elementwise for op in RECORDS.values() if op.elementwise},
             "pad": self.pad,

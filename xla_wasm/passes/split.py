@@ -18,7 +18,7 @@ _PART = 8
 """The largest part is all but one of so many of an array that has grown. Products of equal parts are worse than one of
 them all."""
 _FEW = 4
-"""How often the elements of the result the array has at least: what is computed of its parts is copied, or added up,
+"""The least ratio of the array's elements to the result's: what is computed of its parts is copied, or added up,
 too."""
 _SUMS = ("f32", "f64", "s32", "u32")
 

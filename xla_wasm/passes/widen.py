@@ -77,7 +77,7 @@ class _Rewriting:
 
 
 class _Value:
-    """What stands for an instruction: as it is typed, and in f32. The one is made of the other when it is wanted."""
+    """The values of an instruction: as it is typed, and in f32. The one is made of the other when it is wanted."""
 
     def __init__(
         self,

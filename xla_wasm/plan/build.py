@@ -21,7 +21,7 @@ from .planner import ComputationPlanner
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """What a plan has to know beside the module: what stays in it between runs, and how that comes. Numbers are those
+    """The arguments of a plan beside the module: what stays in it between runs, and how that comes. Numbers are those
     of leaves of the parameters."""
 
     weights: Sequence[int] = ()
@@ -29,7 +29,7 @@ class Setting:
     state: Mapping[int, int] = field(default_factory=dict)
     """Leaves, and the result leaves that replace them."""
     initial: Mapping[int, Data] = field(default_factory=dict)
-    """What leaves hold from the start."""
+    """The first contents of leaves."""
     configured: bool = False
     """True if there is a place for the numbers of the program's device, read or not."""
     poured: int | None = None

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
 
 from ..dataclass import replace
+from ..hlo.index_map import row_major_strides
 from ..hlo.ir import Instruction
 from ..hlo.types import TYPES
 from ..kernels import Tile, Winograd, WinogradKernel, packed_size, tile, winograd_pack
-from ..loop.affine import ZERO, Index, row_major_strides
+from ..loop.affine import ZERO, Index
 from ..loop.builder import Builder
 from ..loop.ir import Val
 from ..lowering.elemental import Elemental
@@ -44,10 +44,10 @@ def lower_depthwise(
     store = _finish(b, x, root, expression, 3)
     if not d.walks:
         depthwise_kernel(b, d, image, kernel, store)
-        return _keep(cache, key, b)
+        return cache.keep(key, b.func())
     size = 2 * d.results * d.features
     walking_kernel(b, d, image, kernel, Source(count, d.dtype, (size,), (1,)), store)
-    return _keep(cache, key, b, (size * TYPES[d.dtype].bytes,))
+    return cache.keep(key, b.func(), (size * TYPES[d.dtype].bytes,))
 
 
 def winograd(x: Instruction, side: int) -> Winograd:
@@ -77,7 +77,7 @@ def lower_winograd_pack(cache: KernelCache, w: Winograd, weights: View) -> Lower
     source = Source(1, weights.dtype, weights.dims, weights.strides)
     b = Builder(cache.name("winograd_pack"), 2, w.gemm().lanes, cache.target, frozenset((0,)))
     winograd_pack(b, w, shape, 0, lambda index: b.load(1, source.position(index), source.dtype))
-    return _keep(cache, key, b)
+    return cache.keep(key, b.func())
 
 
 def lower_winograd(
@@ -101,7 +101,7 @@ def lower_winograd(
         WinogradKernel(b, w, shape, (0, 3, count), 0, image, weights, store).finishes(chunked=True)
     else:
         WinogradKernel(b, w, shape, (count, count + 1, count + 2), 3, image, weights, store).write()
-    return _keep(cache, key, b, own)
+    return cache.keep(key, b.func(), own)
 
 
 def lower_winograd_transform(cache: KernelCache, w: Winograd, image: View) -> Lowered:
@@ -112,7 +112,7 @@ def lower_winograd_transform(cache: KernelCache, w: Winograd, image: View) -> Lo
         return found
     b = Builder(cache.name("winograd_transform"), 3, w.gemm().lanes, cache.target, frozenset((0, 2)))
     WinogradKernel(b, w, _tile(cache, w), (0, 0, 2), image=_load(b, 1, image)).transforms(chunked=True)
-    return _keep(cache, key, b, w.scratch[2:])
+    return cache.keep(key, b.func(), w.scratch[2:])
 
 
 def lower_winograd_products(cache: KernelCache, w: Winograd) -> Lowered:
@@ -123,7 +123,7 @@ def lower_winograd_products(cache: KernelCache, w: Winograd) -> Lowered:
         return found
     b = Builder(cache.name("winograd_products"), 3, w.gemm().lanes, cache.target, frozenset((0,)))
     WinogradKernel(b, w, _tile(cache, w), (1, 0, 0), packed=2).multiplies(chunked=True)
-    return _keep(cache, key, b)
+    return cache.keep(key, b.func())
 
 
 def _load(b: Builder, number: int, view: View) -> Callable[[Index], Val]:
@@ -150,10 +150,3 @@ def _finish(
         store_element(b, 0, target.position(place), e.value(root, place), target.dtype)
 
     return store
-
-
-def _keep(cache: KernelCache, key: Any, b: Builder, scratch: tuple[int, ...] = ()) -> Lowered:
-    func = b.func()
-    cache.funcs[func.name] = func
-    lowered = cache.lowered[key] = Lowered(func, (), scratch)
-    return lowered

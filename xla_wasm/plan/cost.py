@@ -1,5 +1,5 @@
-"""What fusion weighs, in the time that one vector operation takes: an add of four f32, about 0.25 ns on one core of
-2024.
+"""The costs that fusion weighs, in the time that one vector operation takes: an add of four f32, about 0.25 ns on one
+core of 2024.
 
 A load or store that hits the cache costs about as much as an operation: both go through ports of their own, and a
 kernel that does one operation an element runs at the speed of its loads (measured on x86-64 under V8 and Cranelift).

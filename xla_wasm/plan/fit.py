@@ -47,8 +47,8 @@ class Walk:
         self.known = known
         """A value given from outside, such as the accumulators of a product, at its one index."""
         self.homes: dict[Instruction, Index] = {}
-        """Where a value is computed once, which would cost too much again elsewhere: the first dimensions of its
-        index."""
+        """The index of a value that is computed once, as it costs too much again elsewhere: the first dimensions of its
+        own."""
         self.misfit: Instruction | None = None
         self.seen: set[tuple[Instruction, Index]] = set()
 

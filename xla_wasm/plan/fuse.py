@@ -21,16 +21,16 @@ from .cost import AGAIN, MAX_OPERATIONS, MAX_PLACES, UNKNOWN, again, recompute
 
 @dataclass(slots=True)
 class Readers:
-    """Who reads an instruction: each reader with the number of the operand and how it reads that."""
+    """The readers of an instruction, each with the number of the operand and how it reads that."""
 
     root: bool
     once: bool
     """True if it is read at one place, each element once and in order."""
     own: list[Read]
-    """How it reads its operands."""
+    """The reads of its own operands."""
     edges: list[tuple[Instruction, int, Read]]
     times: float
-    """How often each element would be computed, were the instruction part of all kernels that read it."""
+    """The times each element would be computed, were the instruction part of all kernels that read it."""
     kernels: int
     places: int
     weight: int
@@ -143,11 +143,11 @@ def _renames_memory(x: Instruction) -> bool:
 
 
 Places = dict[tuple[Instruction, tuple[IndexMap, ...]], float]
-"""Where an instruction's elements are computed, were it part of all that read it: by kernel, at an index that these
-maps give from the kernel's, and which share of all its elements."""
+"""The places of an instruction's elements, were it part of all that read it: by kernel, at an index that these maps
+give from the kernel's, and the share of all its elements."""
 
 
-def _seen_through(reader: Instruction, read: Read, places: Places) -> Places:
+def _seen_through(read: Read, places: Places) -> Places:
     """Returns where an operand is computed if its reader is computed there."""
     if read.map.keeps_order:
         return places
@@ -174,7 +174,7 @@ def buffered(computation: Computation) -> set[Instruction]:
         users = dict.fromkeys([u for u, _, _ in edges[x]])
         own: Places = {}
         for u, _, read in edges[x]:
-            seen = _seen_through(u, read, places[u])
+            seen = _seen_through(read, places[u])
             own = {**own, **seen} if own else seen
         places[x] = own
         kernels: dict[Instruction, float] = {}

@@ -1,4 +1,4 @@
-"""What every kernel of a computation computes, decided before the first one is written."""
+"""The content of every kernel of a computation, decided before the first one is written."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Fusion:
         self.buffered = buffered(computation)
         self.products: dict[Instruction, Instruction] = {}
         self.finishes: dict[Instruction, Instruction] = {}
-        """What lies between a product and what finishes it, by that."""
+        """The value between a product and its finish, by the latter."""
         self.pending = [x for x in computation.instructions if x in self.buffered][::-1]
         while self.pending:
             self.settle(self.pending.pop())

@@ -7,9 +7,10 @@ from math import prod
 from typing import Any
 
 from ..dataclass import dataclass
+from ..hlo.index_map import row_major_strides
 from ..hlo.ir import Computation, Instruction
 from ..hlo.types import REAL_OF, TYPES
-from ..loop.affine import ZERO, Affine, Index, row_major_strides
+from ..loop.affine import ZERO, Affine, Index
 from ..loop.builder import WIDE, Builder
 from ..loop.interleave import interleave
 from ..loop.ir import Func
@@ -60,6 +61,14 @@ class KernelCache:
             name = f"{base}.{n}"
         return name
 
+    def keep(
+        self, key: Any, func: Func, scratch: tuple[int | bytes, ...] = (), in_place: tuple[int, ...] = ()
+    ) -> Lowered:
+        """Adds a kernel; returns it."""
+        self.funcs[func.name] = func
+        lowered = self.lowered[key] = Lowered(func, in_place, scratch)
+        return lowered
+
     def computation_key(self, computation: Computation) -> Any:
         """A computation's content, names aside."""
         found = self._computations.get(computation)
@@ -71,7 +80,7 @@ class KernelCache:
 
 
 class Expression:
-    """What the kernel of `roots` computes: its instructions in a fixed order, down to what `available` finds in a
+    """The computation of the kernel of `roots`: its instructions in a fixed order, down to what `available` finds in a
     buffer, those sources, and the key of it all. The operands of `given` are left out: the kernel reads them in its own
     way, or not at all."""
 
@@ -255,10 +264,8 @@ def lower_kernel(cache: KernelCache, expression: Expression, group: Group | None
     func = b.func()
     if cache.target.tune == V8:
         interleave(func)
-    cache.funcs[func.name] = func
     sizes = (*(x.shape.bytes // prod(full[:rows]) for x in kept), *own) if full is not None else tuple(own)
-    lowered = cache.lowered[key] = Lowered(func, in_place, sizes)
-    return lowered
+    return cache.keep(key, func, sizes, in_place)
 
 
 def _lower_nest(

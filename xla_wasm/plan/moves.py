@@ -21,7 +21,7 @@ _PLACING = ("concatenate", "pad")
 _LEAST = 1024
 """Bytes that are worth a step more."""
 _MOST_AGAIN = 4
-"""What is read of the array beside what moves, and so has to be put aside, is at most one part of so many."""
+"""One part of so many of the array is the most that may be read beside what moves, and so be put aside."""
 
 Available = Callable[[Instruction], View | None]
 
@@ -34,9 +34,9 @@ class Move:
     source: View
     operands: frozenset[Instruction]
     origin: int
-    """Where in the source the first of them lies, and behind it `count` elements with the last of them."""
+    """The place of the first of them in the source; behind it lie `count` elements with the last of them."""
     target: int
-    """Where in the result the first of them goes."""
+    """The place of the first of them in the result."""
     count: int
 
 

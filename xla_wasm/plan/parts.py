@@ -1,4 +1,5 @@
-"""How threads share the kernels of a plan whose buffers have their places: which of them, and in what chunks."""
+"""The division of a plan's kernels among threads, once its buffers have their places: which of them, and in what
+chunks."""
 
 from __future__ import annotations
 
@@ -18,8 +19,8 @@ STACK = 32768
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """How one kernel's step is shared: how many trips of its range a chunk has, and where in a thread's own memory its
-    own memory lies, for each of its last arguments."""
+    """The division of one kernel's step: the trips of its range in a chunk, and for each of its last arguments the
+    place in a thread's own memory."""
 
     trips: int
     scratch: tuple[int, ...] = ()

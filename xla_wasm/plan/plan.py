@@ -1,15 +1,16 @@
-"""What a plan is made of: buffers, views on them, and steps."""
+"""The parts of a plan: buffers, views on them, and steps."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from ..dataclass import dataclass, field
+from ..hlo.index_map import row_major_strides
 from ..hlo.ir import Instruction
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
 from ..lines import Lines
-from ..loop.affine import is_dense, row_major_strides
+from ..loop.affine import is_dense
 from ..loop.ir import Func
 from ..ops.request import Request
 
@@ -43,7 +44,7 @@ class Buffer:
     """The group of `init` that alone needs it: of a weight or poured constant that the host brings, has `init` make
     something else of, and only then brings the next, or of what that is made through. 0 of anything else."""
     part: int = 0
-    """How many of its bytes are in memory at a time, if the host brings it in parts."""
+    """The bytes in memory at a time, if the host brings it in parts."""
 
     @property
     def padded(self) -> int:
@@ -130,7 +131,7 @@ class Step:
     func: Func | None = None
     arguments: list[View] = field(default_factory=list)
     written: int = 0
-    """How many of the arguments, from the first on, are written."""
+    """The number of arguments that are written, the first ones."""
     bytes: int = 0
     targets: list[Label] = field(default_factory=list)
     request: Request | None = None
@@ -139,10 +140,10 @@ class Step:
     holds: list[Instruction] = field(default_factory=list)
     """The instructions that the kernel computes, operands first."""
     scratch: int = 0
-    """How many of the arguments, the last ones, are memory that a call writes before it reads it: other threads have
-    their own."""
+    """The number of arguments, the last ones, that are memory which a call writes before it reads it: other threads
+    have their own."""
     trips: tuple[int, int] | None = None
-    """Which trips of the kernel's range the step makes, if not all: where a part of an array begins and ends."""
+    """The trips of the kernel's range that the step makes, if not all: where a part of an array begins and ends."""
     unpacked: Callable[[], Step] | None = None
     """Makes what does the same without the step before it, which packs a right side."""
 

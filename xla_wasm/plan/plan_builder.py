@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import struct
 
+from ..hlo.index_map import row_major_strides
 from ..hlo.ir import Instruction
 from ..hlo.shape import Shape
-from ..loop.affine import row_major_strides
 from ..ops.collective.groups import COUNTS, FIRST_DEVICE
 from .kernels import KernelCache
 from .plan import Buffer, Label, Step, View
 
 
 class PlanBuilder:
-    """What has been planned so far."""
+    """The plan of a module while it is made."""
 
     def __init__(self, cache: KernelCache):
         self.cache = cache

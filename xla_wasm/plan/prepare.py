@@ -52,7 +52,7 @@ def _kept(plan: Plan, steps: list[Step]) -> list[Step]:
     """The steps whose results would be too large to store, and those that these need."""
     needed = _needed(plan)
     sources: dict[Buffer, set[Buffer]] = {}
-    """What is made -> the constants that it is made of."""
+    """Buffers that are made -> the constants that they are made of."""
     for step in steps:
         made_of = {b for v in step.arguments[step.written :] for b in sources.get(v.buffer.root(), {v.buffer.root()})}
         sources |= dict.fromkeys(_written([step]), made_of)

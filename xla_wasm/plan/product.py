@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import prod
-from typing import Any
 
 from ..dataclass import dataclass, replace
-from ..hlo.index_map import row_major
+from ..hlo.index_map import row_major, row_major_strides
 from ..hlo.ir import Instruction
 from ..hlo.op import Kind
 from ..hlo.shape import Shape
@@ -16,7 +15,7 @@ from ..kernels.gemm import gemm_kernel
 from ..kernels.packing import pack_kernel, word, word_of_quads
 from ..kernels.sides import Sides
 from ..kernels.tiles import PAIR, WORD, Gemm, Tile, Types, packed_size, reads_in_place, scales_of, scratch_size, tile
-from ..loop.affine import ZERO, Affine, Index, linearize, row_major_strides
+from ..loop.affine import ZERO, Affine, Index, linearize
 from ..loop.builder import Builder
 from ..loop.ir import Val
 from ..lowering.elemental import Elemental
@@ -35,7 +34,7 @@ LONG_EPILOGUE = 12
 GEMM_TYPES = ("f32", "f64", "s32", "u32")
 
 _ROWS, _IMAGES, _ALL = "rows", "images", "all"
-"""What the rows of a convolution's product are: see `Product.rows`."""
+"""The choices of `Product.rows`."""
 
 _FEW = 6
 """Rows from which tiles of them are good."""
@@ -50,8 +49,8 @@ class Product:
     offset: int
     """The first element of the left side, in its buffer."""
     rows: str = ""
-    """What the rows of a convolution are: the pixels of a row, `gemm.outer` having the groups, the images and their
-    rows; `_IMAGES`, `gemm.outer` having the groups and the pixels; or `_ALL` pixels of all images. Empty of a dot."""
+    """The rows of a convolution: the pixels of a row, `gemm.outer` having the groups, the images and their rows;
+    `_IMAGES`, `gemm.outer` having the groups and the pixels; or `_ALL` pixels of all images. Empty of a dot."""
 
     def index(self, x: Instruction, outer: Sequence[Affine], m: Affine, n: Affine) -> Index:
         """The index in the product `x` of an element that the kernel makes; `outer` has an index for each of
@@ -376,7 +375,7 @@ def lower_pack(
                 level((*index, i), base + i * step)
 
     level((), ZERO)
-    return _keep(cache, key, b)
+    return cache.keep(key, b.func())
 
 
 def lower_product(
@@ -428,11 +427,4 @@ def lower_product(
     long = len(expression.inner) > LONG_EPILOGUE and root.shape.element_type == g.types.result
     scales, lhs_scales = 3 if g.types.in_blocks else None, 4 if g.types.both_in_blocks else None
     gemm_kernel(b, g, shape, Sides((1, 0), 2, store, spill if long else None, scratch, scales, lhs_scales))
-    return _keep(cache, key, b, (size * TYPES[g.types.accumulator].bytes,) if size else ())
-
-
-def _keep(cache: KernelCache, key: Any, b: Builder, scratch: tuple[int, ...] = ()) -> Lowered:
-    func = b.func()
-    cache.funcs[func.name] = func
-    lowered = cache.lowered[key] = Lowered(func, (), scratch)
-    return lowered
+    return cache.keep(key, b.func(), (size * TYPES[g.types.accumulator].bytes,) if size else ())

@@ -1,4 +1,4 @@
-"""What a client wants of an answer: the header `Accept`, with its quality values."""
+"""The formats that a client wants of an answer: the header `Accept`, with its quality values."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where requests become runs: so many at once in threads, so many that wait, and the others are turned away."""
+"""The engine of requests: so many run at once in threads, so many wait, and the others are turned away."""
 
 from __future__ import annotations
 

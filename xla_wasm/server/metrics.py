@@ -1,4 +1,4 @@
-"""What the server counts, in the text format of Prometheus. With several workers any of them answers for all."""
+"""The server's counters, in the text format of Prometheus. With several workers any of them answers for all."""
 
 from __future__ import annotations
 

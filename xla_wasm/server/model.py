@@ -18,7 +18,7 @@ from .settings import Settings
 
 @dataclass(frozen=True)
 class Source:
-    """What a model is made from, in each worker process: the artifact, and its weights and initial states by name."""
+    """The source of a model in each worker process: the artifact, and its weights and initial states by name."""
 
     artifact: Artifact
     values: Mapping[str, Array] = field(default_factory=dict)

@@ -40,23 +40,26 @@ def front(model: Model) -> bytes:
 <main>
 <form class="card" method="post" action="" enctype="multipart/form-data">
 {fields}
-<div class="actions"><button type="submit">Run</button>{fill if able else fill.replace("hidden", "hidden disabled")}</div>
+<div class="actions">
+<button type="submit">Run</button>{fill if able else fill.replace("hidden", "hidden disabled")}
+</div>
 </form>
 <section class="card" id="answer" aria-live="polite" hidden></section>
 <section class="card"><h2>What it returns</h2>{_leaves(model.results)}</section>
 </main>
-<script type="module">{_SCRIPT}</script>"""  # noqa: E501
+<script type="module">{_SCRIPT}</script>"""
     return _page(model.name, body)
 
 
 def _field(leaf: Leaf) -> str:
     name = escape(leaf.name)
-    return f"""<fieldset data-name="{name}" data-type="{leaf.element_type}" data-sizes="{json.dumps(formats.example(leaf).shape)}">
+    sizes = json.dumps(formats.example(leaf).shape)
+    return f"""<fieldset data-name="{name}" data-type="{leaf.element_type}" data-sizes="{sizes}">
 <legend>{name} <code>{escape(str(leaf))}</code></legend>
 <label class="label">Numbers, or JSON<textarea name="{name}" spellcheck="false" autocomplete="off"></textarea></label>
 <label class="label">or a file: .npy, .json, .txt or raw bytes<br><input type="file" name="{name}"></label>
 </fieldset>
-"""  # noqa: E501
+"""
 
 
 def _leaves(leaves: Sequence[Leaf]) -> str:

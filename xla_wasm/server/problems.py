@@ -1,4 +1,4 @@
-"""What is wrong with a request: a status, and a message for whoever sent it."""
+"""The errors of requests: a status, and a message for whoever sent it."""
 
 from __future__ import annotations
 

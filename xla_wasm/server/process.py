@@ -151,7 +151,7 @@ class _Server(uvicorn.Server):
 
 
 class _Ending:
-    """How one server process ends: no new connections, what was begun is finished, and what takes too long is given
+    """The end of one server process: no new connections, what was begun is finished, and what takes too long is given
     up."""
 
     def __init__(self, server: _Server, engine: Any, grace: float, worker: bool) -> None:

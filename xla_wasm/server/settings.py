@@ -1,4 +1,4 @@
-"""What the server is told at its start."""
+"""The settings of a server."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ from ..dataclass import dataclass
 
 @dataclass(frozen=True)
 class Settings:
-    """How requests are served; times in seconds."""
+    """The settings of serving; times in seconds."""
 
     concurrency: int = 2
     """Runs at once, in each worker process."""
     queue: int = 256
     """Requests that wait beside those that run, before others are turned away."""
     batch_deadline: float | None = None
-    """How long the first request of a batch waits for others; None: no batches."""
+    """The time that the first request of a batch waits for others; None: no batches."""
     run_timeout: float | None = None
-    """How long a run may take."""
+    """The longest time of a run."""
     body_timeout: float = 30.0
-    """How long a body may take to arrive."""
+    """The longest time in which a body has to arrive."""
     max_body: int | None = None
     """Bytes of the largest body; None: what the inputs can need."""
     grace: float = 30.0
-    """How long a server that was told to end waits for what it has begun."""
+    """The time that a server which was told to end waits for what it has begun."""
     reuse: bool = False
     """True if instances serve one request after another, where the program keeps nothing from run to run."""

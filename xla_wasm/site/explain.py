@@ -1,5 +1,5 @@
-"""What became of a module's instructions, as one dictionary of plain values: their graph, and which lines of each stage
-and which kernels came from which of them.
+"""A module's instructions after compiling, as one dictionary of plain values: their graph, and the lines of each stage
+and the kernels that came from each of them.
 
 Instructions are known by their number in the module, in order. What a pass makes keeps the metadata of what it stands
 for, so metadata of its own tells where each instruction behind the passes comes from; a name says it for the few
@@ -145,7 +145,7 @@ def explain(module: Module, text: str, options: Options) -> dict[str, Any]:
 
 
 class _View:
-    """Which instructions of the module each instruction behind the passes and each step came from."""
+    """The instructions of the module from which each instruction behind the passes and each step came."""
 
     def __init__(self, made: Trace, number: dict[int, int], by_name: dict[str, int], opcodes: list[str]) -> None:
         self.made = made

@@ -46,7 +46,7 @@ def compiled(target: str = SIMD128) -> Artifact:
 
 
 FILES = ("minilm.wasm", "minilm.relaxed.wasm", "minilm.weights", "minilm.vocab.txt")
-"""What the page fetches."""
+"""The files that the page fetches."""
 
 
 @functools.cache

@@ -23,7 +23,7 @@ POLICY = (
     "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self' data:; worker-src 'self' blob:; "
     "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
-"""What the pages may load and run: what is here, and WebAssembly."""
+"""The content that pages may load and run: what is here, and WebAssembly."""
 MOST_AT_ONCE = 64
 """Requests at once; more are hung up on. A browser has at most six connections to a server."""
 PATIENCE = 10.0

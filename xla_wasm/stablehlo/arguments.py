@@ -1,4 +1,4 @@
-"""What the attributes of arguments, results and operations say: shardings, aliases, frontend attributes."""
+"""Attributes of arguments, results and operations: shardings, aliases, frontend attributes."""
 
 from __future__ import annotations
 

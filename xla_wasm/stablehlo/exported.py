@@ -25,7 +25,7 @@ _PLATFORM = "cpu"
 _MOST = 1 << 31
 """Sizes are below: programs hold them as s32."""
 _KEY_SIZES = {"key<fry>": ("2",), "key<rbg>": ("4",), "key<unsafe_rbg>": ("4",)}
-"""What random keys have behind their own sizes, as arrays of ui32."""
+"""The sizes that random keys have behind their own, as arrays of ui32."""
 
 
 def from_exported(data: bytes | bytearray | memoryview, dims: Dims | None = None) -> Module:
@@ -72,7 +72,7 @@ def _module(exported: Exported, sizes: dict[str, range]) -> Module:
         tuple([low for low, _ in _sizes(exported.input_types[k], sizes)]) for k in exported.kept
     ]
     module = from_tree(ops, shapes if sizes else None, values, least if sizes else None)
-    names = _argument_names(builder, entry, block, leaves, exported)
+    names = _argument_names(builder, block, leaves, exported)
     _add_unused(module, exported, len(tokens), sizes)
     _attach(module, PARAMETER_NAMES, names, sum(not p.shape.is_token for p in module.entry.parameters))
     count = sum(not shape.is_token for _, shape in module.entry.root.shape.leaves())
@@ -161,9 +161,9 @@ def _shape(kind: Type, aval: Aval, sizes: dict[str, range]) -> Shape:
 # --- names ----------------------------------------------------------------------------------------------------------
 
 
-def _argument_names(builder: Builder, entry: Op, block: Block, leaves: list[int], exported: Exported) -> list[str]:
+def _argument_names(builder: Builder, block: Block, leaves: list[int], exported: Exported) -> list[str]:
     """A name for each leaf of the arguments, kept or not."""
-    told = [_dotted(name) for name in _told_names(builder, entry, block, leaves)]
+    told = [_dotted(name) for name in _told_names(builder, block, leaves)]
     known = dict(zip(exported.kept, told))
     prefixes: dict[str, str] = {}
     for k, name in known.items():
@@ -183,7 +183,7 @@ def _argument_names(builder: Builder, entry: Op, block: Block, leaves: list[int]
     return names
 
 
-def _told_names(builder: Builder, entry: Op, block: Block, leaves: list[int]) -> list[str]:
+def _told_names(builder: Builder, block: Block, leaves: list[int]) -> list[str]:
     """Returns the names that the program has for its arguments, or the function that it wraps."""
     told = [block.arguments[i].name for i in leaves]
     calls = [op for op in block.ops if op.name == "func.call"]

@@ -1,4 +1,4 @@
-"""How the attributes of each kind are read from StableHLO's: `hlo/kinds/` says what the kinds are.
+"""Readers of attributes of each kind from StableHLO's: `hlo/kinds/` says what the kinds are.
 
 A reader gets the attributes of the operation, the names that its record gives, and the operands. Of a kind with one
 source the names are alternatives.
@@ -33,7 +33,7 @@ from ..mlir.tree import Accuracy, Attribute, Number
 from ..mlir.values import Attributes, flag, integer, integers, number, one_of, pairs, precisions, rows, type_of, word
 
 ABSENT: Any = object()
-"""What a reader gives where the attribute is absent."""
+"""The result of a reader whose attribute is absent."""
 
 Keys = Sequence[str]
 Reader = Callable[[Attributes, Keys, Sequence[Instruction]], Any]

@@ -34,7 +34,7 @@ ILL_FORMED = (
     struct.error,
     RecursionError,
 )
-"""What an ill-formed program raises where nothing looks for what is wrong with it."""
+"""Errors that an ill-formed program raises where nothing looks for its fault."""
 
 
 def from_tree(

@@ -18,7 +18,7 @@ from ..ops.stablehlo import shape_of
 from .fold import Ranges
 
 _DEEPEST = 48
-"""How deep functions may call each other, and operations nest."""
+"""The greatest depth of calls, and of nested operations."""
 
 
 class Program(ABC):

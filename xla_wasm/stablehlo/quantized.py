@@ -36,8 +36,8 @@ _COMPUTED = frozenset(
 _AS_STORED = frozenset(
     f"stablehlo.{name}"
     for name in "all_reduce after_all async_done async_start bitcast_convert case composite constant "
-    "get_dimension_size get_tuple_element "
-    "if map optimization_barrier reduce reduce_scatter reduce_window scatter select_and_scatter sort tuple while".split()  # noqa: E501
+    "get_dimension_size get_tuple_element if map optimization_barrier reduce reduce_scatter reduce_window scatter "
+    "select_and_scatter sort tuple while".split()
 ) | {"func.call"}
 """Operations that leave it to their regions what the elements mean, or do not ask."""
 

@@ -1,4 +1,5 @@
-"""How each operation of StableHLO is mapped: by the record of the opcode that it is, or by a rule of its family."""
+"""The rule by which each operation of StableHLO is mapped: the record of the opcode that it is, or a rule of its
+family."""
 
 from __future__ import annotations
 
@@ -46,23 +47,22 @@ RULES: dict[str, Rule] = {
 
 _HLO_ONLY = frozenset(
     "add-dependency all-gather-done all-gather-start all-reduce-done all-reduce-start async-done async-start "
-    "async-update bitcast "
-    "call collective-permute-done collective-permute-start conditional copy copy-done copy-start domain fusion "
-    "opt-barrier parameter "
-    "ragged-all-to-all ragged-dot recv-done rng-get-and-update-state scaled-dot scan send-done stochastic-convert topk".split()  # noqa: E501
+    "async-update bitcast call collective-permute-done collective-permute-start conditional copy copy-done copy-start "
+    "domain fusion opt-barrier parameter ragged-all-to-all ragged-dot recv-done rng-get-and-update-state scaled-dot "
+    "scan send-done stochastic-convert topk".split()
 )
 """Opcodes that have no operation of their name."""
 
 
 class Plan(NamedTuple):
-    """How an operation becomes one instruction with the same operands."""
+    """An operation that becomes one instruction with the same operands."""
 
     opcode: str
     attributes: tuple[tuple[str, Reader, tuple[str, ...], Any], ...]
     """Of each attribute that StableHLO has: its name, its reader, where that looks, and the default."""
     defaults: dict[str, Any]
     called: int
-    """How many computations it has, one in each region."""
+    """The number of computations, one in each region."""
 
 
 @cache

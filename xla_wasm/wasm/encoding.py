@@ -123,34 +123,30 @@ class Reader:
         return self.data[self.pos - count : self.pos]
 
     def unsigned(self, bits: int = 32) -> int:
-        result = shift = 0
-        while True:
-            byte = self.u8()
-            result |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-            if shift >= bits:
-                raise self.fail("integer representation too long")
+        result, _ = self._groups(bits)
         if result >> bits:
             raise self.fail("integer too large")
         return result
 
     def signed(self, bits: int) -> int:
-        result = shift = 0
-        while True:
-            byte = self.u8()
-            result |= (byte & 0x7F) << shift
-            shift += 7
-            if byte < 0x80:
-                break
-            if shift >= bits:
-                raise self.fail("integer representation too long")
-        if byte & 0x40:
-            result -= 1 << shift
+        result, read = self._groups(bits)
+        if result >> read - 1:
+            result -= 1 << read
         if not -(1 << bits - 1) <= result < 1 << bits - 1:
             raise self.fail("integer too large")
         return result
+
+    def _groups(self, bits: int) -> tuple[int, int]:
+        """Reads groups of 7 bits up to the last, at most as many as `bits` can need: the number, and its bits."""
+        result = read = 0
+        while True:
+            byte = self.u8()
+            result |= (byte & 0x7F) << read
+            read += 7
+            if byte < 0x80:
+                return result, read
+            if read >= bits:
+                raise self.fail("integer representation too long")
 
     def name(self) -> str:
         try:

@@ -29,7 +29,8 @@ def _labels(labels: Sequence[int], default: int) -> bytes:
     return uleb(len(labels)) + b"".join(map(uleb, labels)) + uleb(default)
 
 
-def _types(*kinds: str) -> bytes:
+def value_types(*kinds: str) -> bytes:
+    """The number of these types, and the byte of each."""
     return uleb(len(kinds)) + bytes(VALUE_TYPES[kind] for kind in kinds)
 
 
@@ -55,7 +56,7 @@ def _pair(first: int, second: int = 0) -> bytes:
 _ENCODERS: dict[tuple[str, ...], Callable[..., bytes]] = {
     ("block",): _block,
     ("labels",): _labels,
-    ("types",): _types,
+    ("types",): value_types,
     ("heap",): _heap,
     ("memarg",): _memarg,
     ("memarg", "lane"): _memarg_lane,
@@ -116,6 +117,17 @@ class Func:
             self.code += code + encode(*immediates)
         else:
             self.code += _BARE[name]
+
+    def word(self, pointer: int, number: int) -> None:
+        """Append a load of the 32-bit word of this number behind the address in a local."""
+        self.op("local.get", pointer)
+        self.op("i32.load", 2, 4 * number)
+
+    def sum(self, local: int, constant: int) -> None:
+        """Append the sum of a local and a constant, both i32."""
+        self.op("local.get", local)
+        self.op("i32.const", constant)
+        self.op("i32.add")
 
     def raw(self, code: bytes) -> None:
         """Append instructions that are already encoded."""

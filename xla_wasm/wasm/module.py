@@ -7,7 +7,7 @@ from typing import Any
 
 from ..dataclass import dataclass, field
 from .encoding import MAGIC, f32_bytes, f64_bytes, named, sized, sleb32, sleb64, uleb, vector
-from .func import Func
+from .func import Func, value_types
 from .opcodes import CODE, VALUE_TYPES
 
 Data = bytes | memoryview
@@ -15,10 +15,6 @@ Signature = tuple[tuple[str, ...], tuple[str, ...]]
 
 _CONST: dict[str, Callable[[Any], bytes]] = {"i32": sleb32, "i64": sleb64, "f32": f32_bytes, "f64": f64_bytes}
 _FUNC, _MEMORY = 0, 2
-
-
-def _result_types(kinds: tuple[str, ...]) -> bytes:
-    return uleb(len(kinds)) + bytes(VALUE_TYPES[kind] for kind in kinds)
 
 
 def _constant(kind: str, value: float | int) -> bytes:
@@ -237,7 +233,7 @@ class Module:
             else:
                 module, field_name = self._memory.imported
                 imports.append(named(module) + named(field_name) + b"\2" + self._memory.limits())
-        types = [b"\x60" + _result_types(params) + _result_types(results) for params, results in self._types]
+        types = [b"\x60" + value_types(*params) + value_types(*results) for params, results in self._types]
         slots = len(self._slots) + 1
         out: list[Data] = [MAGIC]
 

@@ -187,7 +187,8 @@ fd 83  v>i    -             i16x8.{all_true bitmask}
 fd 85  vv>v   -             i16x8.{narrow_i32x4_s narrow_i32x4_u}
 fd 87  v>v    -             i16x8.{extend_low_i8x16_s extend_high_i8x16_s extend_low_i8x16_u extend_high_i8x16_u}
 fd 8b  vi>v   -             i16x8.{shl shr_s shr_u}
-fd 8e  vv>v   -             i16x8.{add add_sat_s add_sat_u sub sub_sat_s sub_sat_u - mul min_s min_u max_s max_u - avgr_u}
+fd 8e  vv>v   -             i16x8.{add add_sat_s add_sat_u sub sub_sat_s sub_sat_u}
+fd 95  vv>v   -             i16x8.{mul min_s min_u max_s max_u - avgr_u}
 fd 9c  vv>v   -             i16x8.{extmul_low_i8x16_s extmul_high_i8x16_s extmul_low_i8x16_u extmul_high_i8x16_u}
 fd a0  v>v    -             i32x4.{abs neg}
 fd a3  v>i    -             i32x4.{all_true bitmask}
@@ -221,7 +222,8 @@ fd 101 v>v    -             i32x4.{relaxed_trunc_f32x4_s relaxed_trunc_f32x4_u}
 fd 103 v>v    -             i32x4.{relaxed_trunc_f64x2_s_zero relaxed_trunc_f64x2_u_zero}
 fd 105 vvv>v  -             f32x4.{relaxed_madd relaxed_nmadd}
 fd 107 vvv>v  -             f64x2.{relaxed_madd relaxed_nmadd}
-fd 109 vvv>v  -             i8x16.relaxed_laneselect i16x8.relaxed_laneselect i32x4.relaxed_laneselect i64x2.relaxed_laneselect
+fd 109 vvv>v  -             i8x16.relaxed_laneselect i16x8.relaxed_laneselect
+fd 10b vvv>v  -             i32x4.relaxed_laneselect i64x2.relaxed_laneselect
 fd 10d vv>v   -             f32x4.{relaxed_min relaxed_max}
 fd 10f vv>v   -             f64x2.{relaxed_min relaxed_max}
 fd 111 vv>v   -             i16x8.{relaxed_q15mulr_s relaxed_dot_i8x16_i7x16_s}
@@ -245,7 +247,7 @@ fe 1a  ii>    memarg:1      i32.atomic.store16
 fe 1b  il>    memarg:0      i64.atomic.store8
 fe 1c  il>    memarg:1      i64.atomic.store16
 fe 1d  il>    memarg:2      i64.atomic.store32
-"""  # noqa: E501
+"""
 
 # The read-modify-write families repeat one pattern of seven widths.
 _RMW_FIRST = 0x1E

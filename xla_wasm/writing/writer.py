@@ -222,6 +222,12 @@ class Writer:
     def tuple(self, elements: Sequence[Instruction]) -> Instruction:
         return self.op("tuple", *elements)
 
+    def zeros(self, shape: Shape) -> Instruction:
+        """An array of zeros, or a tuple of them."""
+        if shape.is_tuple:
+            return self.tuple([self.zeros(s) for s in shape.tuple_shapes])
+        return self.full(shape.element_type, shape.dimensions, 0)
+
     def element(self, a: Instruction, index: int) -> Instruction:
         """One element of a tuple, which is there already where the tuple is made."""
         return a.elements[index] if a.elements else self.op("get-tuple-element", a, index=index)

@@ -59,7 +59,7 @@ def _read_padding(data: Buffer) -> tuple[PaddingDimension, ...]:
 
 
 _COLUMNS = {"stride": 1, "pad": [0, 0], "lhs_dilate": 1, "rhs_dilate": 1, "rhs_reversal": 0}
-"""What a window in HLO text has beside sizes, and what it is in each dimension where it is left out."""
+"""Attributes of a window in HLO text beside sizes, each with its value in a dimension where it is left out."""
 
 
 def _window(lexer: Lexer, _: Shapes) -> Window:

@@ -1,4 +1,4 @@
-"""What a kind of attributes is, and what most kinds are made of."""
+"""Kinds of attributes, and the parts that most kinds are made of."""
 
 from __future__ import annotations
 

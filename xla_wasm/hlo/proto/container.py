@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 _MLIR_MAGIC = b"ML\xefR"
 EXPORTED = "a file of jax.export"
 _HEAD = 1 << 16
-"""How much of a file is looked at."""
+"""Bytes of a file that are looked at."""
 _CONTROL = rb"[\x00-\x08\x0e-\x1f]"
 _COMMENTS = rb"(?:\s++|//[^\n]*+\n|/\*[^*]*+(?:\*(?!/)[^*]*+)*+\*/)*+"
 _TEXT = _COMMENTS + rb"(?:HloModule\b|(?:ENTRY\s++)?+%?+[A-Za-z_][\w.-]*+\s*+(?:\([^()]*+[:)]|\{))"

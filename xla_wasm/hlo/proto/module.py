@@ -42,8 +42,8 @@ _OLD_COMPARISONS = {
 
 _Read = Callable[[Fields, tuple[str, ...], Instruction], Any]
 _Plan = tuple[str, _Read, Callable[[Fields, tuple[str, ...], Any], None], tuple[str, ...], Any]
-"""How one attribute of an opcode is read and written: its name, reader, writer, the keys of its fields, and the value
-where the proto has none of them, or `REQUIRED` where the reader is needed for that."""
+"""The plan of an attribute of an opcode: its name, reader, writer, the keys of its fields, and the value where the
+proto has none of them, or `REQUIRED` where the reader is needed for that."""
 
 
 @cache

@@ -18,7 +18,7 @@ KINDS = ("HloModuleProto", "HloProto", "HloSnapshot", "HloUnoptimizedSnapshot")
 
 @dataclass(slots=True)
 class Snapshot:
-    """What a dump file holds. `kind` is one of `KINDS`, the message that it is written as.
+    """The content of a dump file. `kind` is one of `KINDS`, the message that it is written as.
 
     `arguments` has one list of literals for each partition; a HloSnapshot has one partition.
     """

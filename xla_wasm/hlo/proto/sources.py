@@ -1,4 +1,4 @@
-"""Where instructions came from: metadata to and from OpMetadata, and the source lines of stack frames."""
+"""Origins of instructions: metadata to and from OpMetadata, and the source lines of stack frames."""
 
 from __future__ import annotations
 

@@ -76,6 +76,8 @@ class Cursor:
     __slots__ = ("text", "pos")
     wrong: type[TextError] = HloTextError
     """The error of this language."""
+    space: re.Pattern[str] = SPACE
+    """Its blanks and comments."""
 
     def __init__(self, text: str):
         self.text = text
@@ -98,7 +100,7 @@ class Cursor:
 
     def skip(self) -> int:
         """Passes blanks and comments; where the next terminal begins."""
-        found = SPACE.match(self.text, self.pos)
+        found = self.space.match(self.text, self.pos)
         assert found
         self.pos = found.end()
         return self.pos

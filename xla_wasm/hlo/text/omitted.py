@@ -1,4 +1,4 @@
-"""What HLO text leaves out: result shapes with their layouts, and values that only other parts of an instruction
+"""Parts that HLO text leaves out: result shapes with their layouts, and values that only other parts of an instruction
 tell."""
 
 from __future__ import annotations

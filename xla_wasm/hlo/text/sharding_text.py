@@ -11,7 +11,7 @@ from .message_text import metadata_message_text
 
 _TYPES = ("replicated", "maximal", "tuple", "devices", "manual", "unknown", "unreduced")
 _AXES = ("replicated", "unreduced", "manual")
-"""What axes of a mesh may do that divide no dimension."""
+"""The uses of a mesh's axes that divide no dimension."""
 
 
 def sharding_text(data: Buffer, depth: int = 0) -> str:

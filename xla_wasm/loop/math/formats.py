@@ -1,5 +1,5 @@
-"""What elementary functions know of a type of floats: its parts, and the polynomials of the functions that have the
-same form in each."""
+"""Types of floats for elementary functions: the parts of each, and the polynomials of the functions that have the same
+form in each."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Format:
     logistic_range: tuple[float, float]
     expm1_range: tuple[float, float]
     erf_limit: float
-    """Where erf is 1, rounded."""
+    """From there on erf rounds to 1."""
     sin_limit: float
     cos_limit: float
     """Up to which `pi` in parts is exact enough."""

@@ -25,7 +25,7 @@ TARGET = "xla_wasm.exchange"
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """Who sends to whom in an exchange; the devices are s32."""
+    """The senders and receivers of an exchange; the devices are s32."""
 
     to: Instruction
     sources: Instruction
@@ -34,7 +34,7 @@ class Route:
     blocks: bool = False
     """Dimension 0 of what is sent goes over the receivers."""
     buffered: bool = False
-    """What is sent waits for its receiver, and the sender does not."""
+    """True if a message waits for its receiver, and the sender does not."""
 
     @classmethod
     def among(cls, devices: Instruction, **how: Any) -> Route:

@@ -473,12 +473,6 @@ def _ragged_all_to_all(e: Writer, x: Instruction) -> Instruction:
 # --- starts and ends -----------------------------------------------------------------------------------------------
 
 
-def _zeros(e: Writer, shape: Shape) -> Instruction:
-    if shape.is_tuple:
-        return e.tuple([_zeros(e, s) for s in shape.tuple_shapes])
-    return e.full(shape.element_type, shape.dimensions, 0)
-
-
 def _begun(results: Callable[[Writer, Instruction], list[Instruction]]) -> Rule:
     """(operands, results, contexts ...): all is done at the start."""
 
@@ -486,7 +480,7 @@ def _begun(results: Callable[[Writer, Instruction], list[Instruction]]) -> Rule:
         first, second, *contexts = x.shape.tuple_shapes
         done = results(e, x)
         own = x.operands[0] if x.operands[0].shape.without_layout() == first.without_layout() else e.tuple(x.operands)
-        return e.tuple([own, _values(e, x, done, second), *(_zeros(e, s) for s in contexts)])
+        return e.tuple([own, _values(e, x, done, second), *(e.zeros(s) for s in contexts)])
 
     return rule
 

@@ -1,4 +1,4 @@
-"""Which devices take part in a collective together: their numbers, as the program computes them when it runs.
+"""The devices that take part in a collective together: their numbers, as the program computes them when it runs.
 
 A device is a replica and a partition. The numbers of both, and of the device's own, are known when the program runs;
 the module may fix the numbers of replicas and partitions before (`Devices`).
@@ -35,8 +35,8 @@ DEVICES = "devices"
 """The attribute in which the compiler notes the `Devices` at every instruction that depends on them."""
 
 COUNTS = ("replica-id", "partition-id", "replica-count", "partition-count")
-"""What the host tells a program about its device, in the order of the configuration block. The last two opcodes exist
-in expansions only."""
+"""The numbers that tell a program its device, in the order of the configuration block. The last two opcodes exist in
+expansions only."""
 
 FIRST_DEVICE = (0, 0, 1, 1)
 """The same of the only device, which a program is for unless the host says otherwise."""
@@ -51,7 +51,7 @@ class Devices:
     least: int = 1
     most: int | None = None
     axis: str = "replicas"
-    """What a number of devices counts when nothing else is said."""
+    """The axis along which a bare number of devices counts."""
 
     @property
     def total(self) -> int | None:

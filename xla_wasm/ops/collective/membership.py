@@ -1,4 +1,4 @@
-"""Who takes part in a collective: the evaluator's reading of groups, apart from the compiler's (`groups.py`), which it
+"""The members of a collective: the evaluator's reading of groups, apart from the compiler's (`groups.py`), which it
 judges."""
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ BY_DEVICE = "flattened_id"
 _KINDS = {BY_REPLICA: "replica", BY_BOTH: "replica", BY_PARTITION: "partition", BY_DEVICE: "device"}
 
 _ALL_PARTITIONS = ("all-reduce", "all-reduce-start", "all-gather", "all-gather-start", "reduce-scatter")
-"""What with a channel takes all partitions of the replicas in its groups, or devices if it says so; the rest takes
-partitions."""
+"""Collectives that with a channel take all partitions of the replicas in their groups, or devices if they say so; the
+others take partitions."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -273,7 +273,7 @@ COUNTS: tuple[Op, ...] = (
     Op("replica-count", (0, 0), _id, doc="The number of replicas, as u32."),
     Op("partition-count", (0, 0), _id, doc="The number of partitions, as u32."),
 )
-"""What expansions make, and no module has."""
+"""Operations that only expansions make."""
 
 OPS: tuple[Op, ...] = (
     Op("partition-id", (0, 0), _id, doc="The number of this partition, as u32."),

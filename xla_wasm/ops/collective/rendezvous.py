@@ -22,7 +22,7 @@ class _Ended(Exception):
 
 @dataclass(slots=True)
 class _State:
-    """What a device does, as far as others need to know."""
+    """The state of a device, as far as others need to know it."""
 
     waits: tuple[Instruction, int, Hashable] | None = None
     """In which instruction for which device, and on which channel."""

@@ -1,5 +1,5 @@
-"""What a loop does to its state. Of one that only counts, how often it runs, and so what it leaves behind, follows from
-where it starts.
+"""The changes that a loop makes to its state. Of one that only counts, the number of its trips, and so its result,
+follows from its start.
 
 An integer of the state that grows by a constant in every trip is its start plus so many times that, wrapped to its
 width. The loop ends when one of them, compared with a constant, is no longer on the right side of it, be it by wrapping

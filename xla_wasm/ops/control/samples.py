@@ -167,8 +167,10 @@ def _below_a_thousand() -> Computation:
 
 
 SAMPLES: tuple[Sample, ...] = (
-    _loop(("s32", "s32"), _below(5), lambda b, i, t: (_next(b, i), b.op("add", t, i)), (s32(0), s32(0)), (s32(5), s32(10)), "sum"),
-    _loop(("s32", "s32"), _below(5), lambda b, i, t: (_next(b, i), b.op("add", t, i)), (s32(9), s32(3)), (s32(9), s32(3)), "no trip"),
+    _loop(("s32", "s32"), _below(5), lambda b, i, t: (_next(b, i), b.op("add", t, i)), (s32(0), s32(0)),
+          (s32(5), s32(10)), "sum"),
+    _loop(("s32", "s32"), _below(5), lambda b, i, t: (_next(b, i), b.op("add", t, i)), (s32(9), s32(3)),
+          (s32(9), s32(3)), "no trip"),
     _loop(
         ("s32", "f32[3]", "f32[3]"), _below(3), lambda b, i, x, y: (_next(b, i), y, x),
         (s32(0), f32([1, 2, 3]), f32([4, 5, 6])), (s32(3), f32([4, 5, 6]), f32([1, 2, 3])), "swaps its state",
@@ -181,12 +183,14 @@ SAMPLES: tuple[Sample, ...] = (
         ("s32", "f32[4]", "f32[4]"), _below(4),
         lambda b, i, x, out: (_next(b, i), x, b.op("dynamic-update-slice", out, b.op(
             "multiply", *[b.op("dynamic-slice", x, i, dynamic_slice_sizes=(1,))] * 2), i)),
-        (s32(0), f32([1, 2, 3, 4]), f32([0, 0, 0, 0])), (s32(4), f32([1, 2, 3, 4]), f32([1, 4, 9, 16])), "slices, as a scan does",
+        (s32(0), f32([1, 2, 3, 4]), f32([0, 0, 0, 0])), (s32(4), f32([1, 2, 3, 4]), f32([1, 4, 9, 16])),
+        "slices, as a scan does",
     ),
     _loop(("s32", "s32"), _below(5), _nested_loops, (s32(0), s32(0)), (s32(5), s32(10)), "nested"),
     _loop(
         ("s32", "f32[2]"), lambda b, i, x: b.op("compare", b.op("reduce", x, b.constant(shape("f32"), [0]), called=[
-            function("f32, f32", lambda b, p, q: b.op("add", p, q))()], dimensions=(0,)), b.constant(shape("f32"), [100]), direction="LT"),
+            function("f32, f32", lambda b, p, q: b.op("add", p, q))()], dimensions=(0,)),
+                                                b.constant(shape("f32"), [100]), direction="LT"),
         lambda b, i, x: (_next(b, i), b.op("add", x, x)),
         (s32(0), f32([1, 2])), (s32(6), f32([64, 128])), "condition over an array",
     ),
@@ -201,13 +205,16 @@ SAMPLES: tuple[Sample, ...] = (
         "while", (array("c64", 1 + 1j),), array("c64", complex(16, -0.0)),
         lambda b, x: b.op("while", x, called=[
             function("c64", lambda b, x: b.op("multiply", x, x))(),
-            function("c64", lambda b, x: b.op("compare", b.op("abs", x), b.constant(shape("f32"), [16]), direction="LT"))()]),
+            function("c64", lambda b, x: b.op("compare", b.op("abs", x), b.constant(shape("f32"), [16]),
+                                              direction="LT"))()]),
         name="complex state without a tuple",
     ),
     _loop(
         ("s32", "c128[2]", "f32"), lambda b, i, z, x: b.op("compare", i, _number(b, 3), direction="LT"),
-        lambda b, i, z, x: (_next(b, i), b.op("multiply", z, b.op("negate", z)), b.op("real", b.constant(shape("c64"), [7 + 1j]))),
-        (s32(0), array("c128", [1j, 1 + 1j]), f32(2)), (s32(3), array("c128", [-1, complex(-16, -0.0)]), f32(7)), "complex leaves",
+        lambda b, i, z, x: (_next(b, i), b.op("multiply", z, b.op("negate", z)),
+                            b.op("real", b.constant(shape("c64"), [7 + 1j]))),
+        (s32(0), array("c128", [1j, 1 + 1j]), f32(2)), (s32(3), array("c128", [-1, complex(-16, -0.0)]), f32(7)),
+        "complex leaves",
     ),
     *(
         program(
@@ -240,10 +247,13 @@ SAMPLES: tuple[Sample, ...] = (
     case("tuple", (f32([1, 2]), s32(3)), (f32([1, 2]), s32(3))),
     case("tuple", (), (), name="empty"),
     case("tuple", (f32(np.zeros((0, 2))), pred(True)), (f32(np.zeros((0, 2))), pred(True)), name="empty array"),
-    program("tuple", (f32([1, 2]),), (f32([1, 2]), f32([1, 2])), lambda b, x: b.op("tuple", x, x), name="one value twice"),
+    program("tuple", (f32([1, 2]),), (f32([1, 2]), f32([1, 2])), lambda b, x: b.op("tuple", x, x),
+            name="one value twice"),
     program(
-        "tuple", (array("c64", [1 + 2j, 3]), s32(3)), (array("c64", [1 + 2j, 3]), s32(3), array("c64", [1 + 2j, 3]), f32([2, 0])),
-        lambda b, z, y: b.op("tuple", b.op("tuple", z, y), z, b.op("imag", b.op("get-tuple-element", b.op("tuple", y, z), index=1))),
+        "tuple", (array("c64", [1 + 2j, 3]), s32(3)),
+        (array("c64", [1 + 2j, 3]), s32(3), array("c64", [1 + 2j, 3]), f32([2, 0])),
+        lambda b, z, y: b.op("tuple", b.op("tuple", z, y), z,
+                             b.op("imag", b.op("get-tuple-element", b.op("tuple", y, z), index=1))),
         name="nested, complex",
     ),
     program("parameter", (array("c64", [1 + 2j]), s32(3)), array("c64", [1 + 2j]), lambda b, x, y: x, name="complex"),
@@ -251,7 +261,8 @@ SAMPLES: tuple[Sample, ...] = (
         "tuple", (f32([1, 2]), s32(3)), (f32([1, 2]), s32(3), f32([1, 2])),
         lambda b, x, y: b.op("tuple", b.op("tuple", x, y), x), name="nested",
     ),
-    program("get-tuple-element", (f32([1, 2]), s32(3)), s32(3), lambda b, x, y: b.op("get-tuple-element", b.op("tuple", x, y), index=1)),
+    program("get-tuple-element", (f32([1, 2]), s32(3)), s32(3),
+            lambda b, x, y: b.op("get-tuple-element", b.op("tuple", x, y), index=1)),
     case("opt-barrier", (f32([1, np.nan]),), f32([1, np.nan])),
     program(
         "opt-barrier", (f32([1, 2]), s32(3)), (f32([1, 2]), s32(3)),
@@ -262,7 +273,8 @@ SAMPLES: tuple[Sample, ...] = (
         "after-all", (s32(3),), (s32(3),),
         lambda b, x: b.op("tuple", b.op("after-all"), x, b.op("after-all", b.op("after-all"))), xla=_TOKENS,
     ),
-    program("add-dependency", (s32(3),), s32(3), lambda b, x: b.op("add-dependency", x, b.op("after-all")), xla=_TOKENS),
+    program("add-dependency", (s32(3),), s32(3), lambda b, x: b.op("add-dependency", x, b.op("after-all")),
+            xla=_TOKENS),
     case("domain", (f32([1, 2]),), f32([1, 2]), xla="the oracle's way into XLA:CPU loses it"),
     program(
         "domain", (f32([1, 2]),), (f32([1, 2]), f32([1, 2])),
@@ -274,16 +286,20 @@ SAMPLES: tuple[Sample, ...] = (
         program(opcode, (f32([1, 2, 3]),), f32([1, 4, 9]), _asynchronous, xla=_CPU)
         for opcode in ("async-start", "async-update", "async-done")
     ),
-    program("async-start", (f32([5]),), (f32([5]), f32([5]), s32([0, 0]), f32([5])), _asynchronous_tuple, name="as a whole", xla=_CPU),
+    program("async-start", (f32([5]),), (f32([5]), f32([5]), s32([0, 0]), f32([5])), _asynchronous_tuple,
+            name="as a whole", xla=_CPU),
     _loop(
-        ("s32", "f32[2]"), _below(3), lambda b, i, x: (_next(b, i), b.op("add-dependency", b.op("add", x, x), b.op("after-all"))),
+        ("s32", "f32[2]"), _below(3),
+        lambda b, i, x: (_next(b, i), b.op("add-dependency", b.op("add", x, x), b.op("after-all"))),
         (s32(0), f32([1, 2])), (s32(3), f32([8, 16])), "token inside", _TOKENS,
     ),
-    program("while", (s32(0), f32([1, 2])), (s32(4), f32([1, 2]), s32(8)), _nested_state, name="nested state", xla=_TOKENS),
+    program("while", (s32(0), f32([1, 2])), (s32(4), f32([1, 2]), s32(8)), _nested_state, name="nested state",
+            xla=_TOKENS),
     program(
         "conditional", (pred(True), f32([1, 2])), (f32([1, 2]), f32([2, 4])),
         lambda b, p, x: b.op("conditional", p, x, x, called=[
-            function("f32[2]", lambda b, x: b.op("tuple", b.op("after-all"), b.op("tuple", x, b.op("tuple")), b.op("add", x, x)))(),
+            function("f32[2]", lambda b, x: b.op("tuple", b.op("after-all"), b.op("tuple", x, b.op("tuple")),
+                                                 b.op("add", x, x)))(),
             function("f32[2]", lambda b, x: b.op("tuple", b.op("after-all"), b.op("tuple", x, b.op("tuple")), x))()]),
         name="nested result with a token", xla=_TOKENS,
     ),
@@ -294,7 +310,8 @@ SAMPLES: tuple[Sample, ...] = (
     ),
     program(
         "while", (f32(np.zeros(10)),), (s32(1000), f32(np.full(10, 500))),
-        lambda b, x: b.op("while", b.op("tuple", b.constant(shape("s32"), [0]), x), called=[_half_more(), _below_a_thousand()]),
+        lambda b, x: b.op("while", b.op("tuple", b.constant(shape("s32"), [0]), x),
+                          called=[_half_more(), _below_a_thousand()]),
         name="a thousand trips",
     ),
 )  # fmt: skip

@@ -1,4 +1,4 @@
-"""What a convolution is to the kernels that are no products of matrices, or not of its image as it lies."""
+"""A convolution's parameters for the kernels that are no products of matrices, or not of its image as it lies."""
 
 from __future__ import annotations
 

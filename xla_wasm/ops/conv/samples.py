@@ -85,11 +85,12 @@ _SAME = _D(3, padding_low=1, padding_high=1)
 
 SAMPLES: tuple[Sample, ...] = (
     case(
-        "convolution", (f32([[[1], [2], [3], [4]]]), f32([[[1]], [[10]]])), f32([[[21], [32], [43]]]), name="the kernel is not flipped",
-        window=Window((_D(2),)), dim_labels=labels("b0f_0io->b0f"),
+        "convolution", (f32([[[1], [2], [3], [4]]]), f32([[[1]], [[10]]])), f32([[[21], [32], [43]]]),
+        name="the kernel is not flipped", window=Window((_D(2),)), dim_labels=labels("b0f_0io->b0f"),
     ),
     case(
-        "convolution", (f32([[[1], [2], [3], [4]]]), f32([[[1]], [[10]]])), f32([[[12], [23], [34]]]), name="reversal flips the kernel",
+        "convolution", (f32([[[1], [2], [3], [4]]]), f32([[[1]], [[10]]])), f32([[[12], [23], [34]]]),
+        name="reversal flips the kernel",
         window=Window((_D(2, window_reversal=True),)), dim_labels=labels("b0f_0io->b0f"),
     ),
     case(
@@ -97,13 +98,13 @@ SAMPLES: tuple[Sample, ...] = (
         window=Window((_D(2),)), dim_labels=labels("b0f_0io->b0f"), shape=shape("s32[1,1,1]"),
     ),
     case(
-        "convolution", (pred([[[1], [1], [0], [0]]]), pred([[[1]], [[1]]])), pred([[[1], [1], [0]]]), name="whether any pair holds",
-        window=Window((_D(2),)), dim_labels=labels("b0f_0io->b0f"),
+        "convolution", (pred([[[1], [1], [0], [0]]]), pred([[[1]], [[1]]])), pred([[[1], [1], [0]]]),
+        name="whether any pair holds", window=Window((_D(2),)), dim_labels=labels("b0f_0io->b0f"),
     ),
     *(
         case(
-            "convolution", (left, right), expected, name="widens", window=Window((_D(2),)), dim_labels=labels("b0f_0io->b0f"),
-            shape=Shape(shape_of(expected).element_type, (1, 1, 1)),
+            "convolution", (left, right), expected, name="widens", window=Window((_D(2),)),
+            dim_labels=labels("b0f_0io->b0f"), shape=Shape(shape_of(expected).element_type, (1, 1, 1)),
             xla="XLA:CPU refuses mixed signs" if {left.dtype, right.dtype} == {np.dtype("i1"), np.dtype("u1")} else "",
         )
         for left, right, expected in (
@@ -127,7 +128,8 @@ SAMPLES: tuple[Sample, ...] = (
     _conv("negative padding", (1, 6, 6, 2), (2, 2, 2, 3), _NHWC, _D(2, 1, -1, 0), _D(2, 1, 1, -2)),
     _conv("window dilation", (1, 8, 8, 2), (3, 3, 2, 3), _NHWC, _D(3, 1, 1, 1, 2), _D(3, 1, 0, 0, 3)),
     _conv("base dilation", (1, 4, 3, 2), (3, 3, 2, 3), _NHWC, _D(3, 1, 2, 2, 1, 2), _D(3, 1, 1, 1, 1, 3)),
-    _conv("everything at once", (1, 5, 6, 4), (3, 2, 2, 6), _NHWC, _D(3, 2, 1, 2, 2, 2, True), _D(2, 1, 2, 0, 3, 2), groups=2),
+    _conv("everything at once", (1, 5, 6, 4), (3, 2, 2, 6), _NHWC, _D(3, 2, 1, 2, 2, 2, True), _D(2, 1, 2, 0, 3, 2),
+          groups=2),
     _conv("reversal", (1, 5, 5, 2), (3, 3, 2, 3), _NHWC, _D(3, 1, 1, 1, 1, 1, True), _D(3, 1, 1, 1, 1, 1, True)),
     _conv("groups", (1, 5, 5, 6), (3, 3, 2, 9), _NHWC, _SAME, _SAME, groups=3),
     _conv("depthwise", (2, 5, 5, 6), (3, 3, 1, 6), _NHWC, _SAME, _SAME, groups=6),
@@ -135,9 +137,11 @@ SAMPLES: tuple[Sample, ...] = (
     _conv("batch groups", (4, 5, 5, 2), (3, 3, 2, 6), _NHWC, _D(3), _D(3), batches=2),
     _conv("batch groups of one", (3, 4, 4, 1), (2, 2, 1, 3), _NHWC, _D(2), _D(2), batches=3),
     _conv("gradient of the kernel", (2, 6, 6, 3), (2, 4, 4, 5), "f01b_i01o->01bf", _D(4), _D(4)),
-    _conv("gradient of the input", (2, 4, 4, 5), (3, 3, 3, 5), "b01f_01oi->b01f", _D(3, 1, 2, 2, 1, 1, True), _D(3, 1, 2, 2, 1, 1, True)),
+    _conv("gradient of the input", (2, 4, 4, 5), (3, 3, 3, 5), "b01f_01oi->b01f", _D(3, 1, 2, 2, 1, 1, True),
+          _D(3, 1, 2, 2, 1, 1, True)),
     _conv("one spatial dimension", (2, 9, 3), (4, 3, 5), "b0f_0io->b0f", _D(4, 2, 1, 1)),
-    _conv("three spatial dimensions", (1, 3, 4, 3, 2), (2, 2, 2, 2, 3), "b012f_012io->b012f", _D(2), _D(2), _D(2, 1, 1, 0)),
+    _conv("three spatial dimensions", (1, 3, 4, 3, 2), (2, 2, 2, 2, 3), "b012f_012io->b012f", _D(2), _D(2),
+          _D(2, 1, 1, 0)),
     _conv("no spatial dimension", (2, 3), (3, 4), "bf_io->bf"),
     _conv("empty batch", (0, 4, 4, 2), (2, 2, 2, 3), _NHWC, _D(2), _D(2)),
     _conv("window too large", (1, 2, 2, 1), (3, 3, 1, 1), _NHWC, _D(3), _D(3)),

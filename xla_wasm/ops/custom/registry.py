@@ -1,4 +1,4 @@
-"""What custom calls mean: functions that write them as other HLO, by target."""
+"""Meanings of custom calls: functions that write them as other HLO, by target."""
 
 from __future__ import annotations
 

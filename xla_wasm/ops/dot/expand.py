@@ -9,7 +9,7 @@ from ...hlo.ir import Instruction
 from ...writing.writer import Index, Rule, Writer
 
 Span = tuple[Instruction, Instruction]
-"""Where a group begins and where it ends along the ragged dimension; s32, with the prefix dimensions."""
+"""The begin and the end of a group along the ragged dimension; s32, with the prefix dimensions."""
 
 
 def ragged_prefix(numbers: RaggedDotDimensionNumbers, lhs_rank: int, side: int = 0) -> tuple[str, int, Index]:

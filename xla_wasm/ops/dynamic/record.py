@@ -30,11 +30,8 @@ def _set_dimension_size(instr: Instruction) -> Shape:
 def _dynamic_reshape(instr: Instruction) -> Shape:
     shape, target = array(instr, 0), declared(instr)
     if len(instr.operands) - 1 != target.rank:
-        raise broken(
-            instr,
-            2,
-            f"{counted(len(instr.operands) - 1, 'size')} for the {counted(target.rank, 'dimension')} of {brief(target)}",  # noqa: E501
-        )
+        sizes = counted(len(instr.operands) - 1, "size")
+        raise broken(instr, 2, f"{sizes} for the {counted(target.rank, 'dimension')} of {brief(target)}")
     for index in range(1, len(instr.operands)):
         need_scalar(instr, index, "s32", 3)
     if shape.size != target.size:

@@ -327,4 +327,4 @@ _OWN: dict[str, Callable[[Instruction, list[Value], Any, Evaluate], Value]] = {
     "dynamic-update-slice": _dynamic_update_slice,
     "custom-call": _custom_call,
 }
-"""How the operands of an operation come to be those of a static one."""
+"""Functions that make an operation's operands those of a static one."""

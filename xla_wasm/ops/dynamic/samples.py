@@ -50,17 +50,20 @@ SAMPLES: tuple[Sample, ...] = (
     ),
     program(
         "get-dimension-size", (_ROW, s32(3)), s32(5),
-        lambda b, x, n: b.op("get-dimension-size", b.op("concatenate", _sized(b, x, n), _sized(b, x, _number(b, 2)), dimensions=(0,)),
+        lambda b, x, n: b.op("get-dimension-size",
+                             b.op("concatenate", _sized(b, x, n), _sized(b, x, _number(b, 2)), dimensions=(0,)),
                              dimensions=(0,)), name="of parts side by side",
     ),
     *(
-        _of(_ROW, n, _ROW[:n].copy(), f"{n} of 5", lambda b, x: b.op("negate", b.op("negate", x)), xla="" if n == 5 else _XLA)
+        _of(_ROW, n, _ROW[:n].copy(), f"{n} of 5", lambda b, x: b.op("negate", b.op("negate", x)),
+            xla="" if n == 5 else _XLA)
         for n in (0, 3, 5)
     ),
     _of(_ROW, 9, _ROW, "more than there are", lambda b, x: x, xla="XLA:CPU writes beyond the array"),
     _of(_ROW, -1, s32([]), "less than none", lambda b, x: x, xla=_XLA),
     _of(_ROW, 3, s32(7), "a sum", lambda b, x: _sum(b, x, (0,))),
-    _of(_ROW, 3, s32(107), "a sum that starts elsewhere", lambda b, x: _sum(b, x, (0,), 100), xla="XLA:CPU adds it for absent elements"),
+    _of(_ROW, 3, s32(107), "a sum that starts elsewhere", lambda b, x: _sum(b, x, (0,), 100),
+        xla="XLA:CPU adds it for absent elements"),
     _of(f32(np.arange(1, 11)), 5, f32(15), "the sum of five", lambda b, x: _sum(b, x, (0,))),
     _of(f32(np.arange(1, 11)), 6, f32(21), "the sum of six", lambda b, x: _sum(b, x, (0,))),
     _of(_TABLE, 2, s32([1, 9, 17]), "rows of two", lambda b, x: _sum(b, x, (1,)), dim=1),
@@ -87,12 +90,14 @@ SAMPLES: tuple[Sample, ...] = (
     ),
     program(
         "dynamic-reshape", (_TABLE, s32(2), s32(6)), s32([0, 1, 4, 5, 8, 9]),
-        lambda b, x, n, total: b.op("dynamic-reshape", _sized(b, x, n, 1), total, shape=Shape("s32", (12,), None, (True,))),
+        lambda b, x, n, total: b.op("dynamic-reshape", _sized(b, x, n, 1), total,
+                                    shape=Shape("s32", (12,), None, (True,))),
         name="columns that count", xla=_XLA,
     ),
     program(
         "dynamic-reshape", (s32(np.arange(12)), s32(8), s32(2)), s32([[[0, 1], [2, 3]], [[4, 5], [6, 7]]]),
-        lambda b, x, n, m: b.op("dynamic-reshape", _sized(b, x, n), m, m, m, shape=Shape("s32", (2, 3, 2), None, (False, True, False))),
+        lambda b, x, n, m: b.op("dynamic-reshape", _sized(b, x, n), m, m, m,
+                                shape=Shape("s32", (2, 3, 2), None, (False, True, False))),
         name="to an inner dimension", xla=_XLA,
     ),
 )  # fmt: skip

@@ -22,7 +22,7 @@ from . import complex as functions
 
 Pair = tuple[Instruction, Instruction]
 Value = Instruction | Pair
-"""What stands for a value: the parts of a complex array, or one instruction."""
+"""The form of a value: the parts of a complex array, or one instruction."""
 
 
 def is_complex(shape: Shape) -> bool:
@@ -281,4 +281,4 @@ RULES: dict[str, Rule] = {
     "compare": _compare,
     "get-dimension-size": _sizes,
 }
-"""What operations with a complex operand or result become."""
+"""Rules for operations with a complex operand or result."""

@@ -132,7 +132,7 @@ def _pair(instr: Instruction) -> tuple[Shape, Shape]:
     return a, b
 
 
-def _result(instr: Instruction, element_type: str, *shapes: Shape) -> Shape:
+def _result(element_type: str, *shapes: Shape) -> Shape:
     """The result of operands that are known to be sound and of equal sizes."""
     return Shape(element_type, shapes[0].dimensions, None, _join_dynamic(shapes))
 
@@ -143,7 +143,7 @@ def _binary(kinds: tuple[str, ...]) -> Callable[[Instruction], Shape]:
         if a.element_type != b.element_type:
             raise broken(instr, 2, f"the operands' types differ: {brief(a)} and {brief(b)}")
         need_kind(instr, a.element_type, kinds, 3, "the operands")
-        return _result(instr, a.element_type, a, b)
+        return _result(a.element_type, a, b)
 
     return infer
 
@@ -152,14 +152,14 @@ def _shift(instr: Instruction) -> Shape:
     a, b = _pair(instr)
     for shape in (a, b):
         need_kind(instr, shape.element_type, _INTEGER, 2, "the operands")
-    return _result(instr, a.element_type, a, b)
+    return _result(a.element_type, a, b)
 
 
 def _complex(instr: Instruction) -> Shape:
     a, b = _pair(instr)
     if a.element_type != b.element_type or a.element_type not in COMPLEX_OF:
         raise broken(instr, 2, f"the operands must both be f32 or both f64, not {a.element_type} and {b.element_type}")
-    return _result(instr, COMPLEX_OF[a.element_type], a, b)
+    return _result(COMPLEX_OF[a.element_type], a, b)
 
 
 def _compare(instr: Instruction) -> Shape:
@@ -175,7 +175,7 @@ def _compare(instr: Instruction) -> Shape:
     allowed = {"float": ("FLOAT", "TOTALORDER"), "complex": ("FLOAT",)}.get(kind, ("SIGNED", "UNSIGNED"))
     if instr.attrs["type"] not in allowed:
         raise broken(instr, 4, f"{a.element_type} is compared as {' or '.join(allowed)}, not {instr.attrs['type']!r}")
-    return _result(instr, "pred", a, b)
+    return _result("pred", a, b)
 
 
 def _clamp(instr: Instruction) -> Shape:
@@ -186,7 +186,7 @@ def _clamp(instr: Instruction) -> Shape:
         if bound.dimensions and bound.dimensions != x.dimensions:
             raise broken(instr, 2, f"{name} bound {brief(bound)} is neither a scalar nor of the sizes of {brief(x)}")
     need_kind(instr, x.element_type, _ORDERED, 3, "the operands")
-    return _result(instr, x.element_type, x, low, high)
+    return _result(x.element_type, x, low, high)
 
 
 def _select(instr: Instruction) -> Shape:
@@ -195,7 +195,7 @@ def _select(instr: Instruction) -> Shape:
         raise broken(instr, 2, f"operand 0 must be pred, a scalar or of the sizes of {brief(a)}, not {brief(choice)}")
     if a.element_type != b.element_type or a.dimensions != b.dimensions:
         raise broken(instr, 3, f"the operands to choose from differ: {brief(a)} and {brief(b)}")
-    return _result(instr, a.element_type, a, b, choice)
+    return _result(a.element_type, a, b, choice)
 
 
 def _convert(instr: Instruction) -> Shape:
@@ -248,7 +248,7 @@ def _stochastic_convert(instr: Instruction) -> Shape:
     need_kind(instr, random.element_type, ("unsigned",), 3, "operand 1")
     if TYPES[x.element_type].bits != TYPES[random.element_type].bits:
         raise broken(instr, 3, f"{random.element_type} has not as many bits as {x.element_type}")
-    return _result(instr, declared(instr).element_type, x, random)
+    return _result(declared(instr).element_type, x, random)
 
 
 def _iota(instr: Instruction) -> Shape:
@@ -272,7 +272,7 @@ def _constant(instr: Instruction) -> Shape:
 
 
 _DEAR = ("atan2", "divide", "power", "reduce-precision", "remainder", "round-nearest-afz")
-"""What costs about ten operations an element, as functions with a result_accuracy do."""
+"""Functions that cost about ten operations an element, as those with a result_accuracy do."""
 
 
 _NARROW = {
@@ -285,7 +285,7 @@ _NARROW = {
 _CHLO: dict[str, tuple[str, ...]] = {
     opcode: (f"chlo.{opcode}",) for opcode in "acos acosh asin asinh atan atanh cosh erf mulhi sinh".split()
 } | {"tan": ("stablehlo.tan", "chlo.tan")}
-"""What StableHLO leaves to the dialect above it."""
+"""Functions that StableHLO leaves to the dialect above it."""
 
 
 def _elementwise(

@@ -133,4 +133,4 @@ STABLEHLO: dict[str, Rule] = {
     **SPECIAL,
     **{name: partial(_broadcast_binary, opcode=opcode) for name, opcode in _BROADCAST.items()},
 }
-"""What operations become that are more than one instruction."""
+"""Rules for operations that are more than one instruction."""

@@ -39,7 +39,7 @@ class _Transform:
             self.tables[plan] = k.whole(next(given)), k.whole(next(given))
         inverse = self.kind in ("IFFT", "IRFFT")
         self.total = prod(self.lengths) if inverse else 1
-        """What the last transform divides by."""
+        """The divisor of the last transform."""
         widths = [self.width(d) for d in range(len(self.plans))]
         points = max(plan.points * width for plan, width in zip(self.plans, widths))
         self.widths = widths

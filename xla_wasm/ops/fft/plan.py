@@ -1,4 +1,4 @@
-"""How a Fourier transform of one length is computed: what `runtime_c/fft.h` takes as a plan."""
+"""The plan of a Fourier transform of one length, as `runtime_c/fft.h` takes it."""
 
 from __future__ import annotations
 

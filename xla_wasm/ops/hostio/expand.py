@@ -69,17 +69,11 @@ def _host_recv_done(e: Writer, x: Instruction) -> Instruction:
 
 def _recv(e: Writer, x: Instruction) -> Instruction:
     """Nothing has come yet."""
-    return e.tuple([_zeros(e, x.shape.tuple_shapes[0]), e.scalar("u32", 0), e.tuple(())])
+    return e.tuple([e.zeros(x.shape.tuple_shapes[0]), e.scalar("u32", 0), e.tuple(())])
 
 
 def _send_done(e: Writer, x: Instruction) -> Instruction:
     return e.tuple(())
-
-
-def _zeros(e: Writer, shape: Shape) -> Instruction:
-    if shape.is_tuple:
-        return e.tuple([_zeros(e, s) for s in shape.tuple_shapes])
-    return e.full(shape.element_type, shape.dimensions, 0)
 
 
 # --- between devices ------------------------------------------------------------------------------------------------

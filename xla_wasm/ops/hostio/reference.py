@@ -21,7 +21,7 @@ NOTHING = HostIO()
 
 
 class HostSide:
-    """What the host feeds to one device, and where it puts what it gets: as for `Executable.run`."""
+    """The host's items for one device, and places for what comes out: as for `Executable.run`."""
 
     def __init__(self, io: HostIO = NOTHING) -> None:
         self.infeed = io.infeed

@@ -1,4 +1,4 @@
-"""What send and recv say about where data goes, and when a program may wait for it."""
+"""The routes of send and recv, and the waits that a program may make for them."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def is_between_devices(x: Instruction) -> bool:
 
 
 class Starts:
-    """Where the transfers of a program start."""
+    """The starts of a program's transfers."""
 
     def __init__(self, instructions: Iterable[Instruction]) -> None:
         self._found: dict[tuple[str, Hashable], Instruction] = {}

@@ -90,7 +90,7 @@ _AHEAD = 2
 
 
 class _Scatter:
-    """What a scatter does with the updates of one index vector."""
+    """The kernel of a scatter, for the updates of one index vector."""
 
     def __init__(self, k: Kernel, x: Instruction):
         self.k, self.b, self.e, self.x = k, k.b, k.e, x

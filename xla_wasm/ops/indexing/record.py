@@ -63,7 +63,7 @@ def _dynamic_update_slice(instr: Instruction) -> Shape:
 
 
 class _Numbers(NamedTuple):
-    """What the dimension numbers of gather and scatter have in common."""
+    """The common form of the dimension numbers of gather and scatter."""
 
     vector: int
     """The dimension of the indices that holds index vectors."""

@@ -100,7 +100,8 @@ SAMPLES: tuple[Sample, ...] = (
         name="two dimensions",
     ),
     *(
-        case("dynamic-update-slice", (array(t, [1, 0, 1, 1]), array(t, [1, 0]), s32(1)), array(t, [1, 1, 0, 1]), name="type")
+        case("dynamic-update-slice", (array(t, [1, 0, 1, 1]), array(t, [1, 0]), s32(1)), array(t, [1, 1, 0, 1]),
+             name="type")
         for t in ("pred", "u8", "s8", "s32", "u32", "f64", "s64", "c64", "c128")
     ),
     program(
@@ -133,7 +134,8 @@ SAMPLES: tuple[Sample, ...] = (
         offset_dims=(), collapsed_slice_dims=(0, 1), start_index_map=(0, 1), index_vector_dim=0,
     ),
     _gather(
-        _TABLE, s32([[[0], [1]], [[2], [3]]]), np.moveaxis(_TABLE[[[0, 1], [2, 3]]], 2, 0).copy(), "offset dimension first", (1, 3),
+        _TABLE, s32([[[0], [1]], [[2], [3]]]), np.moveaxis(_TABLE[[[0, 1], [2, 3]]], 2, 0).copy(),
+        "offset dimension first", (1, 3),
         offset_dims=(0,), collapsed_slice_dims=(0,), start_index_map=(0,), index_vector_dim=2,
     ),
     _gather(
@@ -148,7 +150,8 @@ SAMPLES: tuple[Sample, ...] = (
     ),
     _scatter(_ROW, s32([[1], [3]]), f32([1, 2]), f32([10, 21, 30, 42, 50]), "add", **_PUT),
     _scatter(_ROW, s32([[1], [1], [1]]), f32([1, 2, 4]), f32([10, 27, 30, 40, 50]), "equal indices add up", **_PUT),
-    _scatter(_ROW, s32([[1], [1], [0]]), f32([1, 2, 4]), f32([4, 2, 30, 40, 50]), "of equal indices the last stays", "set", **_PUT),
+    _scatter(_ROW, s32([[1], [1], [0]]), f32([1, 2, 4]), f32([4, 2, 30, 40, 50]), "of equal indices the last stays",
+             "set", **_PUT),
     _scatter(_ROW, s32([[-1], [5], [4]]), f32([1, 2, 4]), f32([10, 20, 30, 40, 54]), "outside is dropped", **_PUT),
     _scatter(_ROW, u32([[2**32 - 1], [4]]), f32([1, 2]), f32([10, 20, 30, 40, 52]), "large unsigned indices", **_PUT),
     _scatter(_ROW, s32([2, 0]), f32([1, 2]), f32([12, 20, 31, 40, 50]), "no index dimension", **_PUT),
@@ -160,7 +163,8 @@ SAMPLES: tuple[Sample, ...] = (
     ),
     _scatter(
         _TABLE, s32([[4, 0], [0, 1]]), f32([[[1, 1], [1, 1]], [[2, 2], [2, 2]]]),
-        f32([[0, 3, 4], [3, 6, 7], [6, 7, 8], [9, 10, 11], [12, 13, 14]]), "a window that does not fit is dropped whole",
+        f32([[0, 3, 4], [3, 6, 7], [6, 7, 8], [9, 10, 11], [12, 13, 14]]),
+        "a window that does not fit is dropped whole",
         update_window_dims=(1, 2), inserted_window_dims=(), scatter_dims_to_operand_dims=(0, 1), index_vector_dim=1,
     ),
     _scatter(
@@ -171,14 +175,17 @@ SAMPLES: tuple[Sample, ...] = (
     ),
     _scatter(_ROW, s32(np.zeros((0, 1))), f32([]), _ROW, "no indices", **_PUT),
     _scatter(_WAVE, s32([[1], [1], [7]]), array("c64", [1, 1j, 5]), array("c64", [1 + 1j, 3 - 1j]), "add", **_PUT),
-    _scatter(_WAVE, s32([[0], [1], [0]]), array("c64", [3, 1j, 1j]), array("c64", [-3 + 3j, 2 + 2j]), "multiply", "multiply", **_PUT),
-    _scatter(_WAVE, s32([[0], [0]]), array("c64", [3, 1j]), array("c64", [1j, 2 - 2j]), "of equal indices the last stays", "set", **_PUT),
+    _scatter(_WAVE, s32([[0], [1], [0]]), array("c64", [3, 1j, 1j]), array("c64", [-3 + 3j, 2 + 2j]), "multiply",
+             "multiply", **_PUT),
+    _scatter(_WAVE, s32([[0], [0]]), array("c64", [3, 1j]), array("c64", [1j, 2 - 2j]),
+             "of equal indices the last stays", "set", **_PUT),
     case(
         "scatter",
         (s32([1, 2]), _WAVE, s32([[1], [1]]), s32([5, 6]), array("c64", [1j, 2])),
         (s32([1, 13]), array("c64", [1 + 1j, 4 + 4j])),
         name="two operands",
-        called=(function("s32, c64, s32, c64", lambda b, i, x, j, y: b.op("tuple", b.op("add", i, j), b.op("multiply", x, y))),),
+        called=(function("s32, c64, s32, c64",
+                         lambda b, i, x, j, y: b.op("tuple", b.op("add", i, j), b.op("multiply", x, y))),),
         scatter_dimension_numbers=ScatterDimensionNumbers(**_PUT),
     ),
     case(
@@ -191,14 +198,16 @@ SAMPLES: tuple[Sample, ...] = (
         scatter_dimension_numbers=ScatterDimensionNumbers(**_PUT),
     ),
     case("dynamic-slice", (f32([0, 1, 2, 3, 4]), s32(2)), f32([2, 3]), name="the middle", dynamic_slice_sizes=(2,)),
-    case("dynamic-slice", (_TWELVE, s32(2), s32(1)), f32([[7, 8], [10, 11]]), name="a corner", dynamic_slice_sizes=(2, 2)),
-    case("dynamic-slice", (_TWELVE, s32(9), s32(-4)), f32([[6, 7], [9, 10]]), name="beyond both edges", dynamic_slice_sizes=(2, 2)),
+    case("dynamic-slice", (_TWELVE, s32(2), s32(1)), f32([[7, 8], [10, 11]]), name="a corner",
+         dynamic_slice_sizes=(2, 2)),
+    case("dynamic-slice", (_TWELVE, s32(9), s32(-4)), f32([[6, 7], [9, 10]]), name="beyond both edges",
+         dynamic_slice_sizes=(2, 2)),
     case("dynamic-update-slice", (f32([0, 1, 2, 3, 4]), f32([5, 6]), s32(2)), f32([0, 1, 5, 6, 4]), name="the middle"),
     case("dynamic-update-slice", (_TWELVE, f32([[12, 13], [14, 15], [16, 17]]), s32(1), s32(1)),
          f32([[0, 1, 2], [3, 12, 13], [6, 14, 15], [9, 16, 17]]), name="a corner"),
     case("gather", (_MANY_ROWS, s32([[3, 0], [15, 7]])), _MANY_ROWS[[[3, 0], [15, 7]]], name="whole rows",
          gather_dimension_numbers=GatherDimensionNumbers((2,), (0,), (0,), 2), slice_sizes=(1, 11)),
     case("gather", (_MANY_ROWS, s32([[0, 0], [1, 2], [8, 5], [4, 3], [7, 1]])),
-         np.stack([_MANY_ROWS[i : i + 8, j : j + 6] for i, j in ((0, 0), (1, 2), (8, 5), (4, 3), (7, 1))]), name="windows",
-         gather_dimension_numbers=GatherDimensionNumbers((1, 2), (), (0, 1), 1), slice_sizes=(8, 6)),
+         np.stack([_MANY_ROWS[i : i + 8, j : j + 6] for i, j in ((0, 0), (1, 2), (8, 5), (4, 3), (7, 1))]),
+         name="windows", gather_dimension_numbers=GatherDimensionNumbers((1, 2), (), (0, 1), 1), slice_sizes=(8, 6)),
 )  # fmt: skip

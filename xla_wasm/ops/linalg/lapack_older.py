@@ -26,14 +26,15 @@ def _nothing(scalar: _Scalar) -> dict[str, int | str]:
 
 @dataclass(frozen=True, slots=True)
 class _Older:
-    """How a call was made."""
+    """The older form of a call."""
 
     scalars: int
-    """How many come before the arrays."""
+    """The number of scalars before the arrays."""
     options: Callable[[_Scalar], dict[str, int | str]] = _nothing
-    """What they say, by its name today."""
+    """The options that they mean, by today's names."""
     order: tuple[int, ...] = ()
-    """Where the results of today stood, for real types; in the order of today if empty, with workspace behind them."""
+    """The old places of the results of today, for real types; in the order of today if empty, with workspace behind
+    them."""
     complex_order: tuple[int, ...] = ()
 
 

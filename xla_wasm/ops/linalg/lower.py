@@ -16,11 +16,11 @@ _LEFT, _LOWER, _UNIT, _TRANSPOSED, _CONJUGATE = 1, 2, 4, 8, 16
 _KEEP, _VECTORS, _FULL, _RIGHT, _LEFT_VECTORS = 4, 32, 64, 128, 256
 
 _TERMS, _COLUMNS, _TILE, _PANEL = 32, 512, 8, 8
-"""How the routines cut up a product (KC, NC, at least NR) and a factorisation (WIDTH)."""
+"""The blocks of the routines in a product (KC, NC, at least NR) and in a factorisation (WIDTH)."""
 
 
 class _Memory:
-    """What a routine on matrices of one element type works in."""
+    """The work memory of a routine on matrices of one element type."""
 
     def __init__(self, k: Kernel, element_type: str):
         self.k = k

@@ -1,4 +1,4 @@
-"""What the NumPy semantics of factorisations share."""
+"""Common parts of the NumPy semantics of factorisations."""
 
 from __future__ import annotations
 

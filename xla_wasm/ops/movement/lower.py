@@ -95,7 +95,7 @@ class _Span:
     """Of the operand the first that is taken."""
     count: int
     at: int
-    """Where in the result it goes."""
+    """The first index in the result."""
     step: int
     size: int
     """Of the result."""

@@ -9,7 +9,7 @@ from ...hlo.shape import Shape
 from ...hlo.types import TYPES
 
 FIRST_STATE = 0x7012395
-"""What the state of rng-get-and-update-state is before the first run."""
+"""The state of rng-get-and-update-state before the first run."""
 
 
 def _rng(instr: Instruction) -> Shape:

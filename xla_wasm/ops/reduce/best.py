@@ -27,7 +27,7 @@ _MIRRORED = {_LESS: _GREATER, _GREATER: _LESS, _A_NONE: _B_NONE, _B_NONE: _A_NON
 
 @dataclass(frozen=True, slots=True)
 class Best:
-    """What a reduction looks for: the first of the greatest, or of the least; a NaN goes before all numbers."""
+    """The aim of a reduction: the first of the greatest, or of the least; a NaN goes before all numbers."""
 
     greatest: bool
 

@@ -1,4 +1,4 @@
-"""How the reference evaluator runs a reducer over many lanes at once."""
+"""Runs of a reducer over many lanes at once, for the reference evaluator."""
 
 from __future__ import annotations
 

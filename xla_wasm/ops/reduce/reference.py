@@ -14,7 +14,7 @@ from .combine import combiner
 from .tree import free, step
 
 _MOST_STEPS = 1 << 14
-"""How many elements a reducer of its own is applied to one after the other."""
+"""The most elements that a reducer of its own is applied to in turn."""
 
 
 def _reduce(instr: Instruction, operands: list[Value], call: Any) -> Value:

@@ -1,4 +1,4 @@
-"""What a reduction by one operation carries from element to element."""
+"""The values that a reduction by one operation carries from element to element."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How XLA:CPU takes a long reduction apart, for those whose result depends on it.
+"""XLA:CPU's order of a long reduction, for those whose result depends on it.
 
 A reduction over more than 32 elements of a dimension is made of windows of 32, then of what these gave, and so on; each
 window starts from the initial value anew, and so does the last step. Sums of f32 and f64 over 4,096 elements and more

@@ -1,4 +1,4 @@
-"""What goes before what, and short runs of elements in order."""
+"""The order of elements in a sort, and short runs in order."""
 
 from __future__ import annotations
 

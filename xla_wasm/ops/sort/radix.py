@@ -31,7 +31,7 @@ SHORTEST = 256
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """What a comparator compares: `expression` gives it from the elements of all operands."""
+    """The key that a comparator compares: `expression` gives it from the elements of all operands."""
 
     expression: Computation
     dtype: str
