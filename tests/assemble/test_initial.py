@@ -19,7 +19,8 @@ import xla_wasm
 from tests.command.test_cli import Cli
 from tests.front.test_server import COUNTER, server, serving
 from tests.support import seeds
-from tests.support.node_host import ROOT, node_for, run_in_node
+from tests.support.node_host import node_for, run_in_node
+from tests.support.paths import ROOT
 from tests.support.served_models import ask
 from tests.support.served_models import serving as serving_here
 from tests.support.wasi_commands import as_bytes, command, samples

@@ -17,6 +17,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tests.support.paths import ROOT
 from tests.support.toy_artifact import BIAS, SIDECAR, toy
 from xla_wasm import reference
 from xla_wasm.artifact import read_manifest
@@ -25,7 +26,7 @@ from xla_wasm.command import inspect as inspection
 from xla_wasm.command.records import with_records
 from xla_wasm.dataclass import dataclass, field
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+DIGITS = ROOT / "examples" / "digits"
 MODEL = DIGITS / "digits.hlo.pb"
 
 Cli = Callable[..., tuple[int, str, str]]

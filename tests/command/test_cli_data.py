@@ -22,6 +22,7 @@ import numpy as np
 import pytest
 
 import xla_wasm
+from tests.support.paths import ROOT
 from tests.support.toy_artifact import BIAS, SIDECAR, toy, toy_manifest
 from xla_wasm import HloModule, Options
 from xla_wasm.command import completion
@@ -30,7 +31,6 @@ from xla_wasm.command.running import file_names
 from xla_wasm.dataclass import replace
 from xla_wasm.site import pages
 
-ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "examples" / "digits" / "digits.hlo.pb"
 TEXT = """HloModule layer, frontend_attributes={xla_wasm_parameters="[\\"x\\",\\"params.w\\",\\"params.b\\"]"}
 

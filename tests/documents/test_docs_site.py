@@ -23,8 +23,9 @@ from typer.main import get_command
 import xla_wasm
 from tests.documents.test_documents import COMMANDS, EXAMPLES, PYTHON
 from tests.support.browsing import SCREENSHOTS, WAIT, served
-from tests.support.document_blocks import FENCE, GENERATED, ROOT, Block, blocks, loader_options, navigation, written
+from tests.support.document_blocks import FENCE, GENERATED, Block, blocks, loader_options, navigation, written
 from tests.support.node_host import node_for
+from tests.support.paths import ROOT
 from xla_wasm.command import cli
 
 

@@ -22,8 +22,9 @@ from typer.main import get_command
 
 import xla_wasm
 from tests.front.test_command_engines import wasmtime
-from tests.support.document_blocks import ROOT, Block, block, blocks, written
+from tests.support.document_blocks import Block, block, blocks, written
 from tests.support.node_host import node_for
+from tests.support.paths import ROOT
 from xla_wasm import HloModule, Options, javascript
 from xla_wasm.command import cli
 

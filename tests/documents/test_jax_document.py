@@ -9,11 +9,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.paths import ROOT
 from xla_wasm.host.executor import load
 from xla_wasm.jax import Stats, jit
 from xla_wasm.jax.jitted import _LIMITS, _OPTIONS
 
-ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "jax.md").read_text()
 
 

@@ -14,9 +14,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.support.paths import ROOT
 from tests.support.web_server import Site
 
-ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "models.md").read_text()
 TEXTS = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", TEXT, re.DOTALL | re.MULTILINE))
 BLOCKS = {

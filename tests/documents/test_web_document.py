@@ -16,7 +16,8 @@ from playwright.sync_api import Page, expect
 
 import xla_wasm
 from tests.support.document_blocks import loader_options
-from tests.support.node_host import ROOT, node_for
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
 from tests.support.web_server import Site
 from xla_wasm import HloModule, Options, XlaWasmError, javascript
 

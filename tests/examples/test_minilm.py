@@ -19,13 +19,13 @@ from onnx.reference import ReferenceEvaluator
 import xla_wasm
 from benchmarks import minilm as benchmark
 from tests.support.node_host import node_for, run_in_node
+from tests.support.paths import ROOT
 from xla_wasm import safetensors
 from xla_wasm.site import minilm
 
-ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "examples" / "minilm"))
-import check  # noqa: E402
-import model  # noqa: E402
+import check
+import model
 
 Array = np.ndarray[Any, np.dtype[Any]]
 SEARCH = ROOT / "web" / "demo" / "search"

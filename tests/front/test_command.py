@@ -14,7 +14,8 @@ import pytest
 from typer.testing import CliRunner
 
 import xla_wasm
-from tests.support.node_host import ROOT, node_for
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
 from tests.support.wasi_commands import SUM, TWO, A, B, command, identity, loaded, npy, npz, run
 from xla_wasm import ArtifactError, UnsupportedError
 from xla_wasm.command import cli

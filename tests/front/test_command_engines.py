@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 import xla_wasm
-from tests.support.node_host import ROOT, node_for
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
 from tests.support.wasi_commands import as_bytes, loaded, npz
 from xla_wasm import Options
 from xla_wasm.hlo.ir import Module

@@ -18,6 +18,7 @@ import pytest
 import xla_wasm
 from tests.support.hostio_cases import IN_LOOP, TURNED, Array, X, Y, compare_all, module, run, transfer
 from tests.support.node_host import node_for
+from tests.support.paths import ROOT
 from tests.support.toy_artifact import lying
 from xla_wasm import ArgumentError, ArtifactError, RunError, UnsupportedError
 from xla_wasm.errors import VerifyError
@@ -331,13 +332,12 @@ def test_a_manifest_that_lies_about_transfers(path: tuple[str | int, ...], value
 
 def test_the_document(tmp_path: Path) -> None:
     """The examples of docs/host_io.md run as they are written."""
-    root = Path(__file__).parents[2]
-    blocks = re.findall(r"```(\w+)\n(.*?)```", (root / "docs" / "host_io.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "host_io.md").read_text(), re.DOTALL)
     names: dict[str, Any] = {}
     exec("\n".join(code for language, code in blocks if language == "python"), names)
     names["artifact"].save(tmp_path / "artifact.wasm")
     (example,) = [code for language, code in blocks if language == "js"]
-    web, artifact = (root / "web").as_uri(), json.dumps(str(tmp_path / "artifact.wasm"))
+    web, artifact = (ROOT / "web").as_uri(), json.dumps(str(tmp_path / "artifact.wasm"))
     head = (
         f"import {{ load }} from '{web}/xla_wasm.js';\nimport {{ Queue }} from '{web}/requests/feeds.js';\nconst "
         f"artifact = {artifact};\n"

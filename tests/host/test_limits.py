@@ -12,7 +12,6 @@ import time
 from collections.abc import Callable
 from functools import partial
 from itertools import cycle
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
@@ -28,7 +27,6 @@ from xla_wasm.host.engine import Clock
 X = np.arange(6, dtype=np.float32).reshape(SHAPE)
 W = X * 3
 K = np.int64(4)
-ROOT = Path(__file__).parents[2]
 SLACK = 0.2
 """Seconds that a call may take beyond its timeout; on a machine that does much else, tests allow more."""
 LOADED = 3.0

@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -25,6 +24,7 @@ from tests.support import replica_programs, seeds
 from tests.support.closeness import allclose, assert_all, same_bits
 from tests.support.collective_programs import Grid, every_collective
 from tests.support.forks_and_joins import CALLS, COUNTS, FORKS, LOST
+from tests.support.paths import ROOT
 from tests.support.random_family import draw_family
 from tests.support.random_placed import draw_placed
 from tests.support.random_programs import draw_program
@@ -666,5 +666,5 @@ def test_by_default_all_processors_help() -> None:
 
 
 def test_the_document() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "threads.md").read_text()
+    text = (ROOT / "docs" / "threads.md").read_text()
     exec(text.split("```python\n")[1].split("```")[0], {})

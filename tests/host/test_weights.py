@@ -15,7 +15,8 @@ import xla_wasm
 import xla_wasm.jax
 from tests.support.closeness import allclose, assert_all
 from tests.support.embedding_cases import late
-from tests.support.node_host import ROOT, node_for, run_in_node
+from tests.support.node_host import node_for, run_in_node
+from tests.support.paths import ROOT
 from tests.support.toy_artifact import safetensors
 
 X = np.linspace(-1, 1, 6 * 8, dtype=np.float32).reshape(6, 8)

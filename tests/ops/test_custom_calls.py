@@ -18,6 +18,7 @@ import pytest
 import xla_wasm
 from tests.support.closeness import assert_all, equal
 from tests.support.node_host import node_for
+from tests.support.paths import ROOT
 from tests.support.toy_artifact import lying
 from xla_wasm import ArgumentError, Artifact, ArtifactError, Options, RunError, UnsupportedError, VerifyError
 from xla_wasm.hlo.ir import Instruction, Module
@@ -450,14 +451,14 @@ def test_in_node(tmp_path: Path) -> None:
 
 def test_the_document(tmp_path: Path) -> None:
     """The examples of docs/custom_calls.md run as they are written."""
-    document = (Path(__file__).parents[2] / "docs" / "custom_calls.md").read_text()
+    document = (ROOT / "docs" / "custom_calls.md").read_text()
     blocks = re.findall(r"```(\w+)\n(.*?)```", document, re.DOTALL)
     names: dict[str, Any] = {}
     for language, code in blocks:
         if language == "python":
             exec(code, names)
     names["artifact"].save(tmp_path / "artifact.wasm")
-    loader = (Path(__file__).parents[2] / "web" / "xla_wasm.js").as_uri()
+    loader = (ROOT / "web" / "xla_wasm.js").as_uri()
     (example,) = [code for language, code in blocks if language == "js"]
     script = tmp_path / "example.mjs"
     artifact = json.dumps(str(tmp_path / "artifact.wasm"))

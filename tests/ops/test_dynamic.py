@@ -16,7 +16,8 @@ import pytest
 import xla_wasm
 from tests.support import xla_cpu
 from tests.support.dynamic_cases import CASES, Case, module
-from tests.support.node_host import ROOT, encode, node_for
+from tests.support.node_host import encode, node_for
+from tests.support.paths import ROOT
 from tests.support.toy_artifact import with_manifest
 from xla_wasm.artifact import Artifact
 from xla_wasm.errors import ArgumentError, ArtifactError, UnsupportedError

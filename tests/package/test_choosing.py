@@ -12,7 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import changed
-from tests.support.changed import CONFTEST, ROOT, Graph
+from tests.support.changed import CONFTEST, Graph
+from tests.support.paths import ROOT
 
 ALL = sorted(path.name for path in (ROOT / "tests").rglob("test_*.py"))
 

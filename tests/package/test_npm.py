@@ -16,7 +16,8 @@ import pytest
 from playwright.sync_api import ConsoleMessage, Page
 
 import xla_wasm
-from tests.support.node_host import ROOT, node_for
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
 from tests.support.web_server import TYPES, Answer, Site
 from xla_wasm import HloModule, Options, javascript
 

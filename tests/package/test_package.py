@@ -15,13 +15,13 @@ import pytest
 
 import xla_wasm
 from tests.support.once import built_wheel
+from tests.support.paths import ROOT
 from xla_wasm.lowering.table import ELEMENTAL, ELEMENTWISE, KERNELS
 from xla_wasm.ops.dynamic.record import SIZES
 from xla_wasm.ops.hostio.expand import HOST
 from xla_wasm.ops.table import OPS
 from xla_wasm.passes.expand import EXPAND, INLINE
 
-ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "examples" / "digits" / "digits.hlo.pb"
 COMPILE = (
     f"import xla_wasm; artifact = xla_wasm.compile(xla_wasm.HloModule.from_proto(open({str(MODEL)!r}, 'rb').read()));"

@@ -17,7 +17,8 @@ from hypothesis import strategies as st
 
 import xla_wasm
 from tests.support.differential import run
-from tests.support.node_host import ROOT, node_for
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
 from xla_wasm.artifact import Artifact
 from xla_wasm.builder import Builder
 from xla_wasm.errors import ArgumentError, ArtifactError, UnsupportedError

@@ -8,7 +8,6 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -22,6 +21,7 @@ from jax.sharding import PartitionSpec as P
 import xla_wasm
 from tests.support import closeness
 from tests.support.differential import run
+from tests.support.paths import ROOT
 from tests.support.programs_sharded import PROGRAMS
 from tests.support.sharded_programs import Array, compiled_by_xla, devices, divided, joined, optimized, shardy
 from xla_wasm.artifact import Artifact
@@ -33,7 +33,6 @@ from xla_wasm.passes.localize import INTO, OUT_OF, target
 from xla_wasm.passes.manual import PerDevice, per_device
 from xla_wasm.reference import evaluate_replicated
 
-ROOT = Path(__file__).parents[2]
 LOWERINGS = ("shardy", "gspmd", "partitioned")
 X = np.arange(32, dtype=np.float32).reshape(4, 8)
 

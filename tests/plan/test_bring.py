@@ -16,7 +16,8 @@ import pytest
 import xla_wasm
 from tests.support import seeds
 from tests.support.closeness import assert_all, same_bits
-from tests.support.node_host import ROOT, nodes
+from tests.support.node_host import nodes
+from tests.support.paths import ROOT
 from tests.support.toy_artifact import safetensors
 from xla_wasm import Options, UnsupportedError
 from xla_wasm.command.c_header import header

@@ -23,13 +23,13 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from benchmarks import serve_load
+from tests.support.paths import ROOT
 from tests.support.served_models import command, compiled, server
 from tests.support.toy_artifact import BIAS, SIDECAR, safetensors, toy
 from xla_wasm.server import connections
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.hlo.pb"
+DIGITS = ROOT / "examples" / "digits" / "digits.hlo.pb"
 IMAGE = {"image": np.zeros((1, 8, 8, 1)).tolist()}
-ROOT = Path(__file__).parents[2]
 
 SLOW = """HloModule slow
 more {

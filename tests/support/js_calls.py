@@ -15,7 +15,8 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.support import seeds
-from tests.support.node_host import ROOT, node_for, nodes
+from tests.support.node_host import node_for, nodes
+from tests.support.paths import ROOT
 from tests.support.web_server import TYPES, Answer, Site
 
 Call = Callable[..., Any]

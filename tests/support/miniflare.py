@@ -20,7 +20,8 @@ import pytest
 
 import xla_wasm
 from benchmarks import worker
-from tests.support.node_host import ROOT, node_for
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
 from xla_wasm import javascript
 
 TOOLS = worker.TOOLS

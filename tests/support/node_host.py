@@ -16,10 +16,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.paths import ROOT
 from xla_wasm.artifact import Artifact
 from xla_wasm.host.arrays import dtype_of
 
-ROOT = Path(__file__).parents[2]
 RUNNER = ROOT / "tests" / "js" / "run_artifact.mjs"
 PROBE = (
     f"import({json.dumps((ROOT / 'web' / 'features.js').as_uri())}).then(f => console.log(process.version, "

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from tests.support.node_host import node_for
+from tests.support.paths import ROOT
 from xla_wasm.artifact import Artifact
 from xla_wasm.hlo.ir import Module
 from xla_wasm.options import Options
 
-ROOT = Path(__file__).parents[2]
 PYODIDE = ROOT / ".tools" / "pyodide" / "node_modules" / "pyodide"
 sys.path.append(str(ROOT / "tools"))
 

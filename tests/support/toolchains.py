@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
+
 EXAMPLES = ROOT / "examples" / "embedding"
 WARNINGS = ["-Wall", "-Wextra", "-pedantic", "-Werror"]
 # What an undefined operation does is end the program, so that tests see it.

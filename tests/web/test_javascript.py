@@ -15,7 +15,8 @@ import pytest
 
 import xla_wasm
 from tests.host.test_structures import PARAMS, X, f
-from tests.support.node_host import ROOT, node_for
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
 from tests.support.toy_artifact import toy_manifest
 from tests.web.test_structures_js import Pair
 from xla_wasm import ArtifactError, Options, javascript

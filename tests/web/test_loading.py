@@ -16,7 +16,8 @@ from playwright.sync_api import Page
 
 import xla_wasm
 from tests.support.js_calls import ENGINES
-from tests.support.node_host import ROOT, nodes
+from tests.support.node_host import nodes
+from tests.support.paths import ROOT
 from tests.support.toy_artifact import SHAPE, SIDECAR, safetensors, toy, toy_manifest
 from tests.support.web_server import TYPES, Answer, Site
 from xla_wasm import HloModule, Options

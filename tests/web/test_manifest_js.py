@@ -16,7 +16,8 @@ import pytest
 import xla_wasm
 from tests.support import seeds
 from tests.support.embedding_cases import collective, counter, divided, dynamic, fed, in_parts, sent
-from tests.support.node_host import ROOT, node_for
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
 from tests.support.toy_artifact import toy
 from xla_wasm import Artifact
 from xla_wasm.artifact import encode_manifest

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.support.node_host import ROOT, nodes
+from tests.support.node_host import nodes
+from tests.support.paths import ROOT
 from tests.support.toy_artifact import SIDECAR, WAT, change, safetensors, toy
 from tests.support.web_server import TYPES, Answer, Site
 

@@ -13,7 +13,8 @@ import pytest
 
 import xla_wasm
 from tests.support.differential import BOTH, differential
-from tests.support.node_host import ROOT, encode, in_node, node_for, nodes, run_in_node
+from tests.support.node_host import encode, in_node, node_for, nodes, run_in_node
+from tests.support.paths import ROOT
 from tests.support.toy_artifact import LIES, SHAPE, SIDECAR, WAT, change, toy, toy_expected, toy_manifest
 
 X = np.array([[1, -3, 3], [0.5, 0, 9]], np.float32)

@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 
 import xla_wasm
-from tests.support.node_host import ROOT, nodes
+from tests.support.node_host import nodes
+from tests.support.paths import ROOT
 from xla_wasm import HloModule, Options
 from xla_wasm.builder import XlaBuilder
 from xla_wasm.hlo.literal import Literal

@@ -22,8 +22,9 @@ import xla_wasm
 import xla_wasm.jax
 from tests.support import fake_js, host_checks
 from tests.support.browsing import served
-from tests.support.node_host import ROOT, node_for
+from tests.support.node_host import node_for
 from tests.support.once import PYODIDE, pyodide_folder
+from tests.support.paths import ROOT
 from tests.support.toy_artifact import WAT, toy, toy_manifest, with_manifest
 from tests.support.whole_programs import PROGRAMS
 from xla_wasm.host.layouts import pack

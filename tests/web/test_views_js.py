@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 import xla_wasm
-from tests.support.node_host import ROOT, nodes
+from tests.support.node_host import nodes
+from tests.support.paths import ROOT
 from xla_wasm import Options
 from xla_wasm.hlo.ir import Module
 

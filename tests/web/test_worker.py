@@ -34,7 +34,7 @@ from tests.support.miniflare import (
     post,
     serving,
 )
-from tests.support.node_host import ROOT
+from tests.support.paths import ROOT
 from xla_wasm import javascript
 
 DIGITS = ROOT / "examples" / "digits"

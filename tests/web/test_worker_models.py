@@ -36,7 +36,8 @@ from tests.support.miniflare import (
     post,
     serving,
 )
-from tests.support.node_host import ROOT, node_for
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
 from tests.support.toy_artifact import SHAPE, toy, toy_expected
 from xla_wasm import HloModule, Options, javascript
 from xla_wasm.site import minilm
