@@ -17,23 +17,8 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import xla_wasm
-from tests.support.miniflare import (
-    EXAMPLES,
-    FREE_PLAN,
-    JSON,
-    NPY,
-    NPZ,
-    RAW,
-    ask,
-    bundle,
-    load_npy,
-    load_npz,
-    multipart,
-    npy,
-    npz,
-    post,
-    serving,
-)
+from tests.support.bodies import JSON, NPY, NPZ, RAW, load_npy, load_npz, multipart, npy, npz
+from tests.support.miniflare import EXAMPLES, FREE_PLAN, ask, bundle, post, serving
 from tests.support.paths import ROOT
 from xla_wasm import javascript
 
