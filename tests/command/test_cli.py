@@ -7,7 +7,7 @@ import json
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +17,7 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tests.support.command_line import Cli
 from tests.support.paths import ROOT
 from tests.support.toy_artifact import BIAS, SIDECAR, toy
 from xla_wasm import reference
@@ -28,8 +29,6 @@ from xla_wasm.dataclass import dataclass, field
 
 DIGITS = ROOT / "examples" / "digits"
 MODEL = DIGITS / "digits.hlo.pb"
-
-Cli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
