@@ -227,8 +227,8 @@ def renamed(artifact: Artifact, names: list[str]) -> Artifact:
     from tests.support.toy_artifact import lying
 
     for i, name in enumerate(names):
-        artifact = Artifact.open(lying(artifact, ("parameters", i, "name"), name))
-        artifact = Artifact.open(lying(artifact, ("results", i, "name"), name))
+        artifact = Artifact.open(lying(artifact, f"parameters.{i}.name", name))
+        artifact = Artifact.open(lying(artifact, f"results.{i}.name", name))
     return artifact
 
 
