@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from tests.support.paths import ROOT
 from tests.support.toy_artifact import SHAPE, SIDECAR, toy, toy_manifest, with_manifest
 from xla_wasm.artifact import Artifact, encode_manifest, read_manifest
 from xla_wasm.errors import ArtifactError
@@ -73,4 +74,4 @@ def test_reading_needs_neither_numpy_nor_wasmtime() -> None:
         "import sys, xla_wasm.artifact, xla_wasm.host.manifest; sys.exit('numpy' in sys.modules or 'wasmtime' in "
         "sys.modules)"
     )
-    assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[2]).returncode == 0
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT).returncode == 0

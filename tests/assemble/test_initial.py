@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import pickle
-import subprocess
 import warnings
 from pathlib import Path
 from typing import Any
@@ -16,14 +15,16 @@ import numpy as np
 import pytest
 
 import xla_wasm
-from tests.command.test_cli import Cli
-from tests.front.test_server import COUNTER, server, serving
 from tests.support import seeds
-from tests.support.node_host import ROOT, node_for, run_in_node
+from tests.support.command_line import Cli
+from tests.support.node_host import node_for, run_in_node
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from tests.support.served_models import ask
 from tests.support.served_models import serving as serving_here
 from tests.support.wasi_commands import as_bytes, command, samples
 from tests.support.wasi_commands import run as run_command
+from tests.support.wasi_servers import COUNTER, server, serving
 from xla_wasm import ArgumentError, HloModule, Options, OptionWarning, UnsupportedError, safetensors
 from xla_wasm.assemble.initial import _dtype_name
 from xla_wasm.builder import Builder
@@ -202,10 +203,7 @@ for (const worker of [false, true]) {{
 }}
 """
     (tmp_path / "m.mjs").write_text(script)
-    done = subprocess.run(
-        [node_for("simd128"), "m.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.splitlines() == ["[399,-3,5,-4,4,0,1]"] * 2
+    assert output([node_for("simd128"), "m.mjs"], tmp_path).splitlines() == ["[399,-3,5,-4,4,0,1]"] * 2
 
 
 def test_structures_and_numbers() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -26,6 +25,7 @@ from benchmarks.suite.contestants import PLAIN, RELAXED, WASMTIME, XLA, Contesta
 from benchmarks.suite.driver import Driver, Effort, Entry
 from benchmarks.suite.machine import MODES
 from benchmarks.suite.workload import workloads
+from tests.support.processes import output
 
 FAKE = Path(__file__).parents[1] / "support" / "fake_contestant.py"
 NAME = "matmul_64"
@@ -263,10 +263,7 @@ def test_expressions_are_javascript() -> None:
       }
       console.log(JSON.stringify(bad));
     """
-    done = subprocess.run(
-        [find_node(), "-e", script], input=json.dumps(given), capture_output=True, text=True, check=True
-    )
-    assert json.loads(done.stdout) == [] and len(given) > 60
+    assert json.loads(output([find_node(), "-e", script], input=json.dumps(given))) == [] and len(given) > 60
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +15,7 @@ from benchmarks import edge, pages, replicas, replicas_js, worker
 from benchmarks.models import Encoder
 from benchmarks.onnx_graph import SMALL_FORMS, Graph
 from benchmarks.wasmtime_host import Resident
+from tests.support.processes import output
 
 TINY = Encoder(blocks=2, width=16, heads=2, hidden=24, tokens=6)
 
@@ -121,9 +121,7 @@ def test_the_empty_server_is_one(tmp_path: Path) -> None:
     """A component that wasmtime compiles."""
     code, memory = edge.EMPTY_SERVER.replace("SIZE", "2"), edge.MEMORY.replace("BODY", "{}")
     (tmp_path / "empty.wasm").write_bytes(edge.empty_server(code, memory))
-    subprocess.run(
-        [edge.wasmtime_cli(), "compile", tmp_path / "empty.wasm", "-o", tmp_path / "empty.cwasm"], check=True
-    )
+    output([edge.wasmtime_cli(), "compile", tmp_path / "empty.wasm", "-o", tmp_path / "empty.cwasm"])
 
 
 def test_a_page_that_trains() -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pytest
@@ -17,11 +16,9 @@ from xla_wasm.hlo.attrs import IotaGroups, ReplicaGroups
 from xla_wasm.hlo.ir import Computation, Instruction, Module
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.verify import verify
-from xla_wasm.ops.arrays import TYPES_OF
+from xla_wasm.ops.arrays import TYPES_OF, Array
 from xla_wasm.ops.sample import f32, s32, u32
 from xla_wasm.reference import evaluate_replicated
-
-Array = np.ndarray[Any, Any]
 
 
 @dataclass(frozen=True)

@@ -6,11 +6,9 @@ from __future__ import annotations
 import doctest
 import inspect
 import re
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -20,6 +18,8 @@ import xla_wasm
 from tests.support import closeness
 from tests.support.closeness import allclose, assert_all, equal
 from tests.support.differential import run
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from tests.support.xla_builder_cases import ADD, CASES, DOUBLE, F32, LT, S32, Array, Body, Case
 from xla_wasm.builder import XlaBuilder, docs
 from xla_wasm.errors import ArgumentError, VerifyError
@@ -283,10 +283,4 @@ def test_the_page_is_up_to_date_and_its_examples_hold() -> None:
 
 def test_the_builder_needs_the_standard_library_only() -> None:
     code = "import sys, xla_wasm.builder; print([m for m in ('numpy', 'wasmtime', 'jax') if m in sys.modules])"
-    root = Path(__file__).parents[2]
-    assert (
-        subprocess.run(
-            [sys.executable, "-c", code], capture_output=True, text=True, cwd=root, check=True
-        ).stdout.strip()
-        == "[]"
-    )
+    assert output([sys.executable, "-c", code], ROOT).strip() == "[]"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import shlex
-import sys
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +15,10 @@ import numpy as np
 import pytest
 
 import xla_wasm.jax
+from tests.support.command_line import Cli
 from xla_wasm.builder import Builder
 from xla_wasm.check import compare, excerpt, isolate
 from xla_wasm.check.isolate import Finding
-from xla_wasm.command import cli
 from xla_wasm.command.inputs import File, random_array
 from xla_wasm.errors import ArgumentError, RunError
 from xla_wasm.hlo.ir import Instruction, Module
@@ -279,20 +279,8 @@ ENTRY e { x = f32[2,3]{0,1} parameter(0)  t = f32[3,2]{1,0} transpose(x), dimens
 
 
 @pytest.fixture
-def check(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> Callable[..., tuple[int, str, str]]:
-    monkeypatch.chdir(tmp_path)
-
-    def call(*args: object) -> tuple[int, str, str]:
-        monkeypatch.setattr(sys, "argv", ["xla-wasm", "check", *map(str, args)])
-        with pytest.raises(SystemExit) as exit_:
-            cli.main()
-            raise SystemExit(0)
-        out, err = capsys.readouterr()
-        return int(exit_.value.code or 0), out, err
-
-    return call
+def check(xla_wasm: Cli) -> Cli:
+    return partial(xla_wasm, "check")
 
 
 def test_a_finding_is_printed_with_a_reproducer(check: Any, broken: Any) -> None:

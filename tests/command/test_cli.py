@@ -7,7 +7,7 @@ import json
 import threading
 import urllib.error
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
@@ -17,6 +17,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
+from tests.support.command_line import Cli
+from tests.support.paths import ROOT
 from tests.support.toy_artifact import BIAS, SIDECAR, toy
 from xla_wasm import reference
 from xla_wasm.artifact import read_manifest
@@ -25,10 +27,8 @@ from xla_wasm.command import inspect as inspection
 from xla_wasm.command.records import with_records
 from xla_wasm.dataclass import dataclass, field
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+DIGITS = ROOT / "examples" / "digits"
 MODEL = DIGITS / "digits.hlo.pb"
-
-Cli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture

@@ -14,7 +14,6 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +21,9 @@ import numpy as np
 import pytest
 
 import xla_wasm
+from tests.support.command_line import Cli
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from tests.support.toy_artifact import BIAS, SIDECAR, toy, toy_manifest
 from xla_wasm import HloModule, Options
 from xla_wasm.command import completion
@@ -30,7 +32,6 @@ from xla_wasm.command.running import file_names
 from xla_wasm.dataclass import replace
 from xla_wasm.site import pages
 
-ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "examples" / "digits" / "digits.hlo.pb"
 TEXT = """HloModule layer, frontend_attributes={xla_wasm_parameters="[\\"x\\",\\"params.w\\",\\"params.b\\"]"}
 
@@ -44,7 +45,6 @@ ENTRY e {
 }
 """
 X, W, B = np.float32([1, 2]), np.float32([3, 4]), np.float32([0.5, 0.25])
-Cli = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
@@ -579,15 +579,7 @@ def test_the_document(folder: Path) -> None:
         f'xla-wasm() {{ "{sys.executable}" -m xla_wasm "$@"; }}',
         *(line.removeprefix("$ ") for line in lines),
     ]
-    done = subprocess.run(
-        ["bash", "-c", "\n".join(script)],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stderr
+    output(["bash", "-c", "\n".join(script)], folder, {"PYTHONPATH": str(ROOT)})
     assert len(lines) > 5 and (folder / "results").is_dir()
     with np.load(folder / "results.npz") as arrays:
         assert [arrays[name].tolist() for name in arrays.files] == WANTED

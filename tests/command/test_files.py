@@ -8,19 +8,18 @@ import re
 import stat
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from tests.command.test_cli import Cli
+from tests.support.at_once import at_once
+from tests.support.command_line import Cli
 from tests.support.toy_artifact import SIDECAR, toy
 from xla_wasm import ArgumentError, Artifact, files, javascript
 
 TEXT = "HloModule m\nENTRY e { p = f32[4] parameter(0)  ROOT r = f32[4] negate(p) }\n"
-TWO = "HloModule m\nENTRY e { p = f32[4] parameter(0)  q = f32[4] negate(p)  ROOT r = (f32[4], f32[4]) tuple(p, q) }\n"
 
 
 @pytest.fixture
@@ -75,21 +74,13 @@ def test_threads_that_save_to_one_path_all_succeed(tmp_path: Path) -> None:
     artifacts = [
         Artifact(toy().wasm + bytes([0, 2 + i, 1, 97]) + bytes(i), toy().manifest, SIDECAR.tobytes()) for i in range(2)
     ]
-    faults: list[BaseException] = []
 
     def save(artifact: Artifact) -> None:
-        try:
-            for _ in range(20):
-                artifact.save(tmp_path / "x.wasm")
-        except BaseException as error:
-            faults.append(error)
+        for _ in range(20):
+            artifact.save(tmp_path / "x.wasm")
 
-    threads = [threading.Thread(target=save, args=(artifact,)) for artifact in artifacts * 2]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not faults and left(tmp_path) == ["x.wasm", "x.weights"]
+    at_once(save, artifacts * 2)
+    assert left(tmp_path) == ["x.wasm", "x.weights"]
     assert (tmp_path / "x.wasm").read_bytes() in [artifact.wasm for artifact in artifacts]
 
 

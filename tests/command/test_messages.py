@@ -17,12 +17,12 @@ import numpy as np
 import pytest
 
 import xla_wasm
+from tests.support.command_line import Cli
 from tests.support.toy_artifact import toy
 from xla_wasm import Artifact, HloModule, Options, XlaWasmError
 
 SNAPSHOTS = Path(__file__).parent / "snapshots"
 UPDATE = "pytest tests/command/test_messages.py --update-golden"
-Cli = Callable[..., tuple[int, str, str]]
 
 ADD = """HloModule add
 

@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 from rich.text import Text
 
-from tests.command.test_cli import Cli
+from tests.support.command_line import Cli
 from tests.support.toy_artifact import toy
 from xla_wasm import compile as compiled
 from xla_wasm import javascript

@@ -7,7 +7,6 @@ import ast
 import html
 import os
 import re
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -23,8 +22,10 @@ from typer.main import get_command
 import xla_wasm
 from tests.documents.test_documents import COMMANDS, EXAMPLES, PYTHON
 from tests.support.browsing import SCREENSHOTS, WAIT, served
-from tests.support.document_blocks import FENCE, GENERATED, ROOT, Block, blocks, loader_options, navigation, written
+from tests.support.document_blocks import FENCE, GENERATED, Block, blocks, loader_options, navigation, written
 from tests.support.node_host import node_for
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from xla_wasm.command import cli
 
 
@@ -35,8 +36,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     node = Path(node_for("simd128")).parent
     paths = {"PATH": f"{node}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": str(ROOT), "NO_MKDOCS_2_WARNING": "1"}
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", folder]
-    done = subprocess.run(command, cwd=ROOT, env=os.environ | paths, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr
+    output(command, ROOT, paths)
     return folder
 
 

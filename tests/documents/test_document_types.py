@@ -17,8 +17,9 @@ from pathlib import Path
 import pytest
 
 from tests.documents.test_models import SECTIONS
-from tests.support.document_blocks import ROOT, blocks, written
+from tests.support.document_blocks import blocks, written
 from tests.support.node_host import node_for
+from tests.support.paths import ROOT
 
 PYRIGHT = ROOT / ".tools" / "pyright" / "node_modules" / "pyright" / "index.js"
 """Where ./build.sh test puts pyright."""

@@ -21,9 +21,11 @@ from playwright.sync_api import Page, expect
 from typer.main import get_command
 
 import xla_wasm
-from tests.front.test_command_engines import wasmtime
-from tests.support.document_blocks import ROOT, Block, block, blocks, written
+from tests.support.document_blocks import Block, block, blocks, written
 from tests.support.node_host import node_for
+from tests.support.paths import ROOT
+from tests.support.processes import output
+from tests.support.wasi_servers import wasmtime
 from xla_wasm import HloModule, Options, javascript
 from xla_wasm.command import cli
 
@@ -185,10 +187,7 @@ def in_node(folder: Path, script: str) -> str:
     (folder / "node_modules").mkdir()
     (folder / "node_modules" / "xla-wasm").symlink_to(ROOT / "web")
     (folder / "example.mjs").write_text(script)
-    command = [node_for("simd128"), "--no-warnings", "example.mjs"]
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return output([node_for("simd128"), "--no-warnings", "example.mjs"], folder).strip()
 
 
 # --- Python

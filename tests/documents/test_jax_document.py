@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 import inspect
-import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from xla_wasm.host.executor import load
 from xla_wasm.jax import Stats, jit
 from xla_wasm.jax.jitted import _LIMITS, _OPTIONS
 
-ROOT = Path(__file__).parents[2]
 DOCUMENT = (ROOT / "docs" / "jax.md").read_text()
 
 
 def test_the_program_runs(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", DOCUMENT, re.DOTALL)
-    environment = {**os.environ, "PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path / "cache")}
-    command = [sys.executable, "-c", "\n".join(blocks)]
-    done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
+    environment = {"PYTHONPATH": str(ROOT), "XDG_CACHE_HOME": str(tmp_path / "cache")}
+    output([sys.executable, "-c", "\n".join(blocks)], tmp_path, environment)
     assert (
         len(blocks) >= 7
         and (tmp_path / "classify.wasm").is_file()

@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 
@@ -14,9 +13,10 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from tests.support.web_server import Site
 
-ROOT = Path(__file__).parents[2]
 TEXT = (ROOT / "docs" / "models.md").read_text()
 TEXTS = dict(re.findall(r"^## ([^\n]*)\n(.*?)(?=^## |\Z)", TEXT, re.DOTALL | re.MULTILINE))
 BLOCKS = {
@@ -36,12 +36,12 @@ def run(title: str, folder: Path, more: str = "") -> str:
         pytest.fail("no TensorFlow: ./build.sh test installs it")
     paths = [str(TENSORFLOW)] if title == "TensorFlow" else []
     (folder / "tests").symlink_to(ROOT / "tests")
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([*paths, str(ROOT)]), "TF_CPP_MIN_LOG_LEVEL": "3"}
-    environment["XDG_CACHE_HOME"] = str(folder / "cache")
-    command = [sys.executable, "-c", SECTIONS[title] + more]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stderr[-3000:]
-    return done.stdout
+    environment = {
+        "PYTHONPATH": os.pathsep.join([*paths, str(ROOT)]),
+        "TF_CPP_MIN_LOG_LEVEL": "3",
+        "XDG_CACHE_HOME": str(folder / "cache"),
+    }
+    return output([sys.executable, "-c", SECTIONS[title] + more], folder, environment)
 
 
 @pytest.mark.parametrize("title", [title for title in SECTIONS if title not in FRAMEWORKS])

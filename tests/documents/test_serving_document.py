@@ -11,7 +11,8 @@ import pytest
 from typer.main import get_command
 
 import xla_wasm
-from tests.support.served_models import ROOT, ask, server, serving
+from tests.support.paths import ROOT
+from tests.support.served_models import ask, server, serving
 from xla_wasm.command import cli
 from xla_wasm.server import formats
 

@@ -16,7 +16,9 @@ from playwright.sync_api import Page, expect
 
 import xla_wasm
 from tests.support.document_blocks import loader_options
-from tests.support.node_host import ROOT, node_for
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from tests.support.web_server import Site
 from xla_wasm import HloModule, Options, XlaWasmError, javascript
 
@@ -44,7 +46,7 @@ def test_from_a_function_to_a_page(page: Page, tmp_path: Path) -> None:
         line for line in html.splitlines() if line.startswith("  ")
     ]
     assert len(code) <= 10
-    subprocess.run([sys.executable, "-c", python], cwd=tmp_path, check=True, timeout=120)
+    output([sys.executable, "-c", python], tmp_path)
     (tmp_path / "site" / "index.html").write_text(html)
     with Site(folders={"/": tmp_path / "site"}).serving() as site:
         page.goto(site.url + "/index.html")
@@ -53,10 +55,7 @@ def test_from_a_function_to_a_page(page: Page, tmp_path: Path) -> None:
         block("js").replace("'xla-wasm'", "'./site/xla-wasm/xla_wasm.js'") + "console.log(mean[0], spread[0]);\n"
     )
     shutil.copy(tmp_path / "site" / "model.wasm", tmp_path)
-    done = subprocess.run(
-        [node_for("simd128"), "run.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout.startswith("3 1.414")
+    assert output([node_for("simd128"), "run.mjs"], tmp_path).startswith("3 1.414")
 
 
 def test_commands(tmp_path: Path) -> None:
@@ -64,7 +63,7 @@ def test_commands(tmp_path: Path) -> None:
     (tmp_path / "site").mkdir()
     shutil.copy(ROOT / "examples" / "digits" / "digits.hlo.pb", tmp_path / "model.hlo.pb")
     for line in re.findall(r"^\$ xla-wasm ([^#\n]*)", block("console"), re.MULTILINE):
-        subprocess.run([sys.executable, "-m", "xla_wasm", *shlex.split(line)], cwd=tmp_path, check=True, timeout=120)
+        output([sys.executable, "-m", "xla_wasm", *shlex.split(line)], tmp_path)
     assert (tmp_path / "site" / "xla-wasm" / "limits" / "slices.js").is_file() and (
         tmp_path / "src" / "model.weights"
     ).is_file()
@@ -98,10 +97,7 @@ def test_generated_names(tmp_path: Path) -> None:
         "Object.hasOwn(inputs, '__proto__'));\n"
     )
     (tmp_path / "names.mjs").write_text(print_names)
-    done = subprocess.run(
-        [node_for("simd128"), "names.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
-    )
-    assert done.stdout == 'it\'s a "name"|__proto__|class true\n'
+    assert output([node_for("simd128"), "names.mjs"], tmp_path) == 'it\'s a "name"|__proto__|class true\n'
     types = javascript.declarations(artifact, "./xla-wasm/xla_wasm.js")
     for line in (
         "/** c64[3], pairs of (real, imaginary) */\n  'params.w': Float32Array;",

@@ -7,7 +7,6 @@ import gzip
 import importlib
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -15,9 +14,10 @@ import pytest
 import wasmtime
 
 import xla_wasm
+from tests.support.paths import ROOT
 from xla_wasm.site import pages
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits"
+DIGITS = ROOT / "examples" / "digits"
 IMAGES = np.load(DIGITS / "images.npy").astype(np.float32)[:, None, :, :, None] / 16
 LABELS = np.load(DIGITS / "labels.npy")
 LOGITS = np.load(DIGITS / "logits.npy")

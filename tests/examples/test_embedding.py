@@ -35,6 +35,7 @@ from tests.support.embedding_cases import (
     named,
     turned,
 )
+from tests.support.processes import output
 from tests.support.toolchains import EXAMPLES, build, build_c, build_go, build_rust, environment, link_flags, tool
 from tests.support.toy_artifact import LIES, SHAPE, WAT, change, lying, toy, toy_expected, with_manifest
 from xla_wasm import Artifact
@@ -286,7 +287,7 @@ def test_files_that_are_no_artifacts(host: Host) -> None:
         (bare, "it has no section 'xla_wasm'"),
         (wasm[:300] + b"\xff\xff\xff" + wasm[303:], ""),  # what the engine says of it
         (wasm[:8] + b"\x00\xff\xff\xff\xff\xff\xff\xff" + wasm[8:], "it is damaged: it ends within a section"),
-        (lying(digits(), ("format",), 2), "this host reads format 1, the artifact has 2: compile it again"),
+        (lying(digits(), "format", 2), "this host reads format 1, the artifact has 2: compile it again"),
     ):
         path.write_bytes(content)
         assert f"model.wasm: {message}" in host.fail(), content[:20]
@@ -413,7 +414,7 @@ def test_the_declarations_in_c(tmp_path: Path) -> None:
         '#include "capi.h"\n#include <stdio.h>\nint main(void) {\n' + "\n".join(lines) + "\n}\n"
     )
     build([tool("gcc"), f"-I{EXAMPLES / 'c'}", tmp_path / "sizes.c", "-o", tmp_path / "sizes"])
-    got = subprocess.run([tmp_path / "sizes"], capture_output=True, text=True, check=True).stdout
+    got = output([tmp_path / "sizes"])
     expected = [ctypes.sizeof(getattr(_bindings, f"{name}_t")) for name in structs]
     expected += [
         _bindings.wasmtime_extern_t.of.offset,
@@ -428,8 +429,7 @@ def test_the_declarations_in_c(tmp_path: Path) -> None:
 
 def test_go_is_formatted_and_vetted() -> None:
     files = sorted((EXAMPLES / "go").glob("*.go"))
-    done = subprocess.run([tool("gofmt"), "-l", *files], capture_output=True, text=True, check=True)
-    assert done.stdout == ""
+    assert output([tool("gofmt"), "-l", *files]) == ""
     build([tool("go"), "vet", *files], CGO_LDFLAGS=" ".join(link_flags()))
 
 
@@ -437,10 +437,7 @@ def test_the_readme(tmp_path: Path) -> None:
     """Its commands, from the top of the repository: all three hosts print the same."""
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     (commands,) = re.findall(r"```sh\n(.*?)```", (EXAMPLES / "README.md").read_text(), re.DOTALL)
-    done = subprocess.run(
-        ["bash", "-euc", commands], cwd=tmp_path, capture_output=True, text=True, env=environment(), timeout=600
-    )
-    assert done.returncode == 0, done.stderr
+    output(["bash", "-euc", commands], tmp_path, environment(), timeout=600)
     image = np.load(DIGITS / "images.npy")[0].reshape(1, 8, 8, 1).astype(np.float32) / 16
     expected = xla_wasm.load(digits()).run(image)[0].tobytes()
     assert [(tmp_path / "dist" / f"{language}.out").read_bytes() for language in LANGUAGES] == [expected] * 3

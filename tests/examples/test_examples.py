@@ -18,7 +18,8 @@ from pathlib import Path
 import pytest
 
 from tests.support import seeds
-from tests.support.document_blocks import ROOT, blocks
+from tests.support.document_blocks import blocks
+from tests.support.paths import ROOT
 from xla_wasm.site import minilm
 
 sys.path.insert(0, str(ROOT / "tools"))

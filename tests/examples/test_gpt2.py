@@ -14,7 +14,9 @@ import numpy as np
 import pytest
 
 import xla_wasm
-from tests.support.node_host import ROOT, node_for
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from xla_wasm import Options
 from xla_wasm.jax import lower
 
@@ -168,12 +170,5 @@ def test_pairs(tmp_path: Path) -> None:
         const made = await pairs({json.dumps(str(tmp_path))});
         const tokens = {json.dumps(texts)}.map((text) => made.encode(text));
         console.log(JSON.stringify([tokens, tokens.map((t) => made.decode(t).toString())]));"""
-    done = subprocess.run(
-        [node_for("simd128"), "--input-type=module", "-e", script],
-        capture_output=True,
-        text=True,
-        check=True,
-        timeout=60,
-    )
-    assert json.loads(done.stdout) == [tokens, texts]
+    assert json.loads(output([node_for("simd128"), "--input-type=module", "-e", script])) == [tokens, texts]
     assert Bytes().decode(Bytes().encode("é")) == "é".encode()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -19,13 +18,14 @@ from onnx.reference import ReferenceEvaluator
 import xla_wasm
 from benchmarks import minilm as benchmark
 from tests.support.node_host import node_for, run_in_node
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from xla_wasm import safetensors
 from xla_wasm.site import minilm
 
-ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "examples" / "minilm"))
-import check  # noqa: E402
-import model  # noqa: E402
+import check
+import model
 
 Array = np.ndarray[Any, np.dtype[Any]]
 SEARCH = ROOT / "web" / "demo" / "search"
@@ -97,10 +97,8 @@ def test_tokenisers_agree(published: tokenizers.Tokenizer) -> None:
       const tokenizer = new Tokenizer(readFileSync({json.dumps(str(minilm.published() / "vocab.txt"))}, 'utf8'));
       process.stdout.write(JSON.stringify(JSON.parse(readFileSync(0, 'utf8')).map((text) => tokenizer.encode(text))));
     """
-    command = [node_for("simd128"), "--input-type=module", "-e", script]
-    done = subprocess.run(command, input=json.dumps(texts), capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == expected
+    said = output([node_for("simd128"), "--input-type=module", "-e", script], input=json.dumps(texts))
+    assert json.loads(said) == expected
 
 
 def tokens_of_lengths() -> list[tuple[Array, Array]]:
@@ -129,10 +127,7 @@ def test_embeddings_are_those_of_jax(target: str, expected: Any, tmp_path: Path)
 
 def test_similarities_are_those_that_the_authors_print() -> None:
     """Under wasmtime; the program stops if they are not, or differ from JAX."""
-    done = subprocess.run(
-        [sys.executable, ROOT / "examples" / "minilm" / "check.py"], capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0 and "those that the authors print" in done.stdout, done.stdout + done.stderr
+    assert "those that the authors print" in output([sys.executable, ROOT / "examples" / "minilm" / "check.py"])
 
 
 def test_the_shipped_module_is_the_one_that_jax_lowers(expected: Any) -> None:

@@ -14,8 +14,10 @@ import pytest
 from typer.testing import CliRunner
 
 import xla_wasm
-from tests.support.node_host import ROOT, node_for
-from tests.support.wasi_commands import SUM, TWO, A, B, command, identity, loaded, npy, npz, run
+from tests.support.bodies import damaged, load_npy, npy, npz
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
+from tests.support.wasi_commands import SUM, TWO, A, B, command, identity, run
 from xla_wasm import ArtifactError, UnsupportedError
 from xla_wasm.command import cli
 from xla_wasm.hlo.types import ARRAY_TYPES
@@ -59,7 +61,7 @@ def test_results(tmp_path: Path) -> None:
         "two: y.npy: there are several results: name a .npz file, a .json file or a folder, as in -o out/\n",
     )
     one = run(command(identity("f32[2,3]")), tmp_path / "x", "a.npy", "-o", "-", files=files)
-    assert np.array_equal(loaded(one.out), A)
+    assert np.array_equal(load_npy(one.out), A)
     wide = run(
         command(identity("f32[40]")), tmp_path / "x", "-", "--table", stdin=" ".join(map(str, range(-10, 30))).encode()
     )
@@ -289,14 +291,9 @@ def test_damaged_files_are_errors(tmp_path: Path) -> None:
     codes = set()
     for turn in range(600):
         kind = list(goods)[turn % 4]
-        data = bytearray(goods[kind])
-        if turn % 3 == 0:
-            data = data[: int(rng.integers(len(data)))]
-        for _ in range(int(rng.integers(1, 4))):
-            if data:
-                data[int(rng.integers(len(data)))] = int(rng.integers(256))
+        data = damaged(goods[kind], rng, cut=turn % 3 == 0)
         given = ["x"] if kind in ("npz", "deflated") else ["x", "b.npy"]
-        done = run(two, tmp_path / "x", *given, files={"x": bytes(data), "b.npy": B})
+        done = run(two, tmp_path / "x", *given, files={"x": data, "b.npy": B})
         assert done.code in (0, 1, 2) and (done.code == 0) == (not done.err), (turn, done)
         codes.add(done.code)
     assert codes >= {0, 1}

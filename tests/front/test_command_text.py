@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.wasi_commands import command, identity, npy, run
+from tests.support.bodies import npy
+from tests.support.wasi_commands import command, identity, run
 from xla_wasm.hlo.ir import Module
 
 

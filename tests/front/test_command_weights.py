@@ -9,7 +9,8 @@ from typing import Any
 import numpy as np
 
 import xla_wasm
-from tests.support.wasi_commands import B, as_bytes, command, identity, npz, run
+from tests.support.bodies import npz
+from tests.support.wasi_commands import B, as_bytes, command, identity, run
 from xla_wasm import Options
 from xla_wasm.hlo.ir import Module
 from xla_wasm.host.arrays import dtype_of
@@ -31,7 +32,9 @@ COUNTER = """HloModule counter
 ENTRY e {
   n = s32[2] parameter(0)
   x = s32[2] parameter(1)
-  ROOT m = s32[2] add(n, x)
+  m = s32[2] add(n, x)
+  k = s32[2] negate(m)
+  ROOT r = (s32[2], s32[2]) tuple(m, k)
 }
 """
 
@@ -130,13 +133,7 @@ ENTRY e {{
 
 
 def test_states_go_on_from_run_to_run(tmp_path: Path) -> None:
-    made = command(
-        COUNTER.replace(
-            "ROOT m = s32[2] add(n, x)",
-            "m = s32[2] add(n, x)\n  k = s32[2] negate(m)\n  ROOT r = (s32[2], s32[2]) tuple(m, k)",
-        ),
-        state={"n": 0},
-    )
+    made = command(COUNTER, state={"n": 0})
     assert run(made, tmp_path / "x", "-", "--repeat", "3", stdin=b"1 10").json == {"result.1": [-3, -30]}
     assert run(made, tmp_path / "x", "-", "--n", "n.npy", files={"n.npy": B[:2]}, stdin=b"1 10").json == {
         "result.1": [-2, -8]

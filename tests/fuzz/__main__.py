@@ -13,11 +13,11 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.support.paths import ROOT
+
 from .seeds import CORPUS, FINDINGS
 from .targets import TARGETS
 from .worker import name_of
-
-ROOT = Path(__file__).parents[2]
 
 
 @dataclass

@@ -27,10 +27,12 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, TextIO
 
+from tests.support.paths import ROOT
+
 if TYPE_CHECKING:
     from .runner import Golden
 
-FOLDER = Path(__file__).parents[2] / "xla_wasm"
+FOLDER = ROOT / "xla_wasm"
 RULES = (
     "passes.simplify",
     "passes.sink",

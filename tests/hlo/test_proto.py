@@ -10,9 +10,9 @@ import jax
 import jax.export
 import pytest
 
-from tests.ops.test_samples import SAMPLES
 from tests.support import hlo_modules
 from tests.support.hlo_modules import NAMES, all_modules, as_text, blocks, lowered, without_frames, zeros
+from tests.support.samples import SAMPLES
 from xla_wasm.errors import ParseError, UnsupportedError
 from xla_wasm.hlo import attrs
 from xla_wasm.hlo.ir import Computation, Instruction, Module

@@ -11,13 +11,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import xla_wasm
+from tests.support.paths import ROOT
 from tests.support.toy_artifact import BIAS, SIDECAR, toy
 from xla_wasm import ArgumentError, Artifact, Executable, HloModule, Options, RunError
 
@@ -317,7 +317,7 @@ def test_runs_are_awaited_side_by_side() -> None:
 
 
 def test_the_document() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "python.md").read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "python.md").read_text(encoding="utf-8")
     names: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", text, re.DOTALL):
         exec(block, names)

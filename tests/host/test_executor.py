@@ -18,6 +18,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from tests.support.at_once import at_once
 from tests.support.toy_artifact import LIES, SHAPE, SIDECAR, WAT, change, toy, toy_expected, toy_manifest, with_manifest
 from xla_wasm.artifact import Artifact
 from xla_wasm.errors import ArgumentError, ArtifactError, LimitError, RunError, XlaWasmError
@@ -280,23 +281,14 @@ except LimitError as error:
 @pytest.mark.parametrize("state", [False, True])
 def test_concurrent_calls(state: bool) -> None:
     exe = ready(state=state)
-    failures: list[BaseException] = []
 
     def work(seed: int) -> None:
         rng = np.random.default_rng(seed)
-        try:
-            for i in range(200):
-                x = rng.normal(size=SHAPE).astype(np.float32)
-                assert_same(exe.run(x, i), toy_expected(x, W, i))
-        except BaseException as error:
-            failures.append(error)
+        for i in range(200):
+            x = rng.normal(size=SHAPE).astype(np.float32)
+            assert_same(exe.run(x, i), toy_expected(x, W, i))
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not failures, failures[0]
+    at_once(work, range(8))
     if state:
         assert exe.get("count") == 1600
 

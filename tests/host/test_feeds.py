@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import json
-import os
 import queue
 import re
-import subprocess
 import threading
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -18,7 +16,9 @@ import pytest
 import xla_wasm
 from tests.support.hostio_cases import IN_LOOP, TURNED, Array, X, Y, compare_all, module, run, transfer
 from tests.support.node_host import node_for
-from tests.support.toy_artifact import lying
+from tests.support.paths import ROOT
+from tests.support.processes import output
+from tests.support.toy_artifact import lying, write_lies
 from xla_wasm import ArgumentError, ArtifactError, RunError, UnsupportedError
 from xla_wasm.errors import VerifyError
 
@@ -282,13 +282,13 @@ def test_what_a_device_sends_to_itself_comes_in_order() -> None:
     compare_all(xla_wasm.evaluate(THRICE, X), [X, -X])
 
 
-LIES: tuple[tuple[tuple[str | int, ...], Any], ...] = (
-    (("requests", 0, "kind"), "infood"),
-    (("requests", 0, "target"), 3),
-    (("requests", 0, "results", 0, "offset"), 2**31),
-    (("requests", 0, "results", 0, "bytes"), 4),
-    (("requests", 1, "operands", 0, "kind"), "result"),
-    (("requests", 1, "operands"), None),
+LIES: tuple[tuple[str, Any], ...] = (
+    ("requests.0.kind", "infood"),
+    ("requests.0.target", 3),
+    ("requests.0.results.0.offset", 2**31),
+    ("requests.0.results.0.bytes", 4),
+    ("requests.1.operands.0.kind", "result"),
+    ("requests.1.operands", None),
 )
 
 
@@ -307,23 +307,17 @@ def modules(tmp_path_factory: pytest.TempPathFactory) -> Path:
         "sent": module(transfer(None, 1, done_first=True) + "\n ROOT r = f32[3] copy(y)"),
     }.items():
         xla_wasm.compile(made).save(folder / f"{name}.wasm")
-    names = []
-    for i, (path, value) in enumerate(LIES):
-        names.append(f"lie{i}.wasm")
-        (folder / names[-1]).write_bytes(lying(loop, path, value))
-    (folder / "lies.json").write_text(json.dumps(names))
+    write_lies(loop, LIES, folder)
     return folder
 
 
 def test_in_node(modules: Path) -> None:
-    script = Path(__file__).parents[1] / "js" / "feeds.test.mjs"
-    env = {**os.environ, "MODULES": str(modules)}
-    done = subprocess.run([node_for("simd128"), "--test", script], env=env, capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    script = ROOT / "tests" / "js" / "feeds.test.mjs"
+    output([node_for("simd128"), "--test", script], env={"MODULES": str(modules)})
 
 
 @pytest.mark.parametrize(("path", "value"), LIES)
-def test_a_manifest_that_lies_about_transfers(path: tuple[str | int, ...], value: Any) -> None:
+def test_a_manifest_that_lies_about_transfers(path: str, value: Any) -> None:
     artifact = xla_wasm.compile(IN_LOOP)
     with pytest.raises(ArtifactError, match=r"requests\[\d\]\."):
         xla_wasm.load(lying(artifact, path, value))
@@ -331,13 +325,12 @@ def test_a_manifest_that_lies_about_transfers(path: tuple[str | int, ...], value
 
 def test_the_document(tmp_path: Path) -> None:
     """The examples of docs/host_io.md run as they are written."""
-    root = Path(__file__).parents[2]
-    blocks = re.findall(r"```(\w+)\n(.*?)```", (root / "docs" / "host_io.md").read_text(), re.DOTALL)
+    blocks = re.findall(r"```(\w+)\n(.*?)```", (ROOT / "docs" / "host_io.md").read_text(), re.DOTALL)
     names: dict[str, Any] = {}
     exec("\n".join(code for language, code in blocks if language == "python"), names)
     names["artifact"].save(tmp_path / "artifact.wasm")
     (example,) = [code for language, code in blocks if language == "js"]
-    web, artifact = (root / "web").as_uri(), json.dumps(str(tmp_path / "artifact.wasm"))
+    web, artifact = (ROOT / "web").as_uri(), json.dumps(str(tmp_path / "artifact.wasm"))
     head = (
         f"import {{ load }} from '{web}/xla_wasm.js';\nimport {{ Queue }} from '{web}/requests/feeds.js';\nconst "
         f"artifact = {artifact};\n"
@@ -346,6 +339,5 @@ def test_the_document(tmp_path: Path) -> None:
     script.write_text(
         f"{head}{example}\nconsole.log(JSON.stringify([[...mean], [...again], seen.map((item) => [...item])]));\n"
     )
-    done = subprocess.run([node_for("simd128"), script], capture_output=True, text=True, check=True, timeout=60)
     means = [[1, 10], [2, 15], [4, 20]]
-    assert json.loads(done.stdout) == [[4, 20], [4, 20], means * 2]
+    assert json.loads(output([node_for("simd128"), script])) == [[4, 20], [4, 20], means * 2]

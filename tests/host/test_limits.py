@@ -12,13 +12,13 @@ import time
 from collections.abc import Callable
 from functools import partial
 from itertools import cycle
-from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 import pytest
 import wasmtime
 
+from tests.support.at_once import at_once
 from tests.support.toy_artifact import SHAPE, WAT, toy
 from xla_wasm import ArgumentError, LimitError, Options, RunError, compile, load
 from xla_wasm.artifact import Artifact
@@ -28,7 +28,6 @@ from xla_wasm.host.engine import Clock
 X = np.arange(6, dtype=np.float32).reshape(SHAPE)
 W = X * 3
 K = np.int64(4)
-ROOT = Path(__file__).parents[2]
 SLACK = 0.2
 """Seconds that a call may take beyond its timeout; on a machine that does much else, tests allow more."""
 LOADED = 3.0
@@ -403,18 +402,14 @@ def test_threads_that_nest_at_once() -> None:
     exe = nested()
     outcomes: list[Any] = []
 
-    def work() -> None:
+    def work(caller: int) -> None:
         for _ in range(20):
             try:
                 outcomes.append(int(exe.run(np.int32(1))[0]))
             except RunError as error:
                 outcomes.append(str(error))
 
-    threads = [threading.Thread(target=work, daemon=True) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    at_once(work, range(4))
     assert len(outcomes) == 80
     assert all(outcome == 1 or "held by runs that wait" in outcome for outcome in outcomes)
     assert exe.run(np.int32(0))[0] == 0

@@ -21,7 +21,8 @@ import numpy as np
 import pytest
 
 import xla_wasm
-from tests.support.replica_programs import Array, entry, inputs, ready, reduced, same, stepped, steps
+from tests.support.replica_programs import ADD, Array, entry, inputs, ready, reduced, same, stepped, steps
+from tests.support.small_modules import counting
 from xla_wasm import ExchangeError, HloModule, LimitError, Options, RunError
 from xla_wasm.assemble.driver import ENTRY_BYTES, KERNEL
 from xla_wasm.host.executor import Executable
@@ -132,40 +133,8 @@ def test_others_wake_at_once() -> None:
     assert time.monotonic() - began < 60
 
 
-ENDLESS = """HloModule endless
-
-add {
-  a = f32[] parameter(0)
-  b = f32[] parameter(1)
-  ROOT c = f32[] add(a, b)
-}
-
-more {
-  p = (s32[], s32[]) parameter(0)
-  i = s32[] get-tuple-element(p), index=0
-  n = s32[] get-tuple-element(p), index=1
-  ROOT m = pred[] compare(i, n), direction=NE
-}
-
-step {
-  p = (s32[], s32[]) parameter(0)
-  i = s32[] get-tuple-element(p), index=0
-  n = s32[] get-tuple-element(p), index=1
-  one = s32[] constant(1)
-  j = s32[] add(i, one)
-  ROOT t = (s32[], s32[]) tuple(j, n)
-}
-
-ENTRY e {
-  n = s32[] parameter(0)
-  zero = s32[] constant(0)
-  t = (s32[], s32[]) tuple(zero, n)
-  w = (s32[], s32[]) while(t), condition=more, body=step
-  i = s32[] get-tuple-element(w), index=0
-  f = f32[] convert(i)
-  ROOT y = f32[] all-reduce(f), replica_groups={}, to_apply=add
-}
-"""
+SUM_OF_COUNTS = "f = f32[] convert(i)\n  ROOT y = f32[] all-reduce(f), replica_groups={}, to_apply=add"
+ENDLESS = counting("endless", SUM_OF_COUNTS, ADD)
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 import xla_wasm
+from tests.support.at_once import at_once
 from tests.support.replica_programs import Array, entry, inputs, ready, reduced, same, stepped, steps
 from tests.support.scripted_devices import LIES, SHARD_LIES, lies
 from xla_wasm import ArgumentError, Artifact, ArtifactError, LimitError, Options
@@ -320,26 +321,16 @@ def test_callers_take_turns() -> None:
     exe = ready(steps(3))
     other = ready(reduced())
     x = inputs(3)
-    failures: list[BaseException] = []
 
     def work(seed: int) -> None:
-        try:
-            for trip in range(15):
-                y = inputs(3, seed=100 * seed + trip)
-                same(exe.run_replicated([[np.int32(trip), a] for a in y]), [[a] for a in stepped(y, trip)])
-                z = inputs(2, 8, seed=seed)
-                same(other.run_replicated([[a] for a in z]), [[z[0] + z[1]]] * 2)
-                same([other.run(z[1])], [[z[1]]])
-        except BaseException as error:
-            failures.append(error)
+        for trip in range(15):
+            y = inputs(3, seed=100 * seed + trip)
+            same(exe.run_replicated([[np.int32(trip), a] for a in y]), [[a] for a in stepped(y, trip)])
+            z = inputs(2, 8, seed=seed)
+            same(other.run_replicated([[a] for a in z]), [[z[0] + z[1]]] * 2)
+            same([other.run(z[1])], [[z[1]]])
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(5)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(120)
-    assert not failures, failures[0]
-    assert not any(thread.is_alive() for thread in threads)
+    at_once(work, range(5))
     same(exe.run_replicated([[np.int32(2), a] for a in x]), [[a] for a in stepped(x, 2)])
 
 
@@ -397,7 +388,6 @@ def test_any_pattern_of_exchanges(seed: int) -> None:
         pairs = {(s, r) for s in range(devices) for r in range(devices) if rng.random() < rng.choice([0.2, 0.6, 1])}
         plan.append((sizes, rng.randint(0, 2), rng.random() < 0.3, rng.random() < 0.5, pairs, number))
     group = Group(Grid(devices, 1), 30.0)
-    failures: list[BaseException] = []
 
     def device(d: int) -> None:
         random_sleep = random.Random(100 * seed + d)
@@ -421,16 +411,10 @@ def test_any_pattern_of_exchanges(seed: int) -> None:
                         )
                         assert (sheet.row(i, k) == expected).all(), (d, number, i, s)
         except BaseException as error:
-            failures.append(error)
             group.fail(d, str(error))
+            raise
 
-    threads = [threading.Thread(target=device, args=(d,)) for d in range(devices)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert not failures, failures[0]
-    assert not any(thread.is_alive() for thread in threads)
+    at_once(device, range(devices))
 
 
 def one_way(channel: int, value: int, to: int, sender: int, buffered: bool, size: int = 4) -> Sheet:

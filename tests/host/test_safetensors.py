@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+from tests.support.paths import ROOT
 from xla_wasm import ArgumentError, ParseError, safetensors
 
 Array = np.ndarray[Any, Any]
@@ -96,7 +97,7 @@ def test_mistakes(tmp_path: Path) -> None:
 
 def test_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """What docs/weight_formats.md shows runs."""
-    text = (Path(__file__).parents[2] / "docs" / "weight_formats.md").read_text()
+    text = (ROOT / "docs" / "weight_formats.md").read_text()
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}
     for block in text.split("```python\n")[1:]:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 import xla_wasm
+from tests.support.bodies import damaged
 from xla_wasm import ArgumentError, Options, RunError, XlaWasmError, safetensors
 from xla_wasm.artifact import Artifact
 from xla_wasm.host.fresh import FreshExecutable
@@ -150,11 +151,7 @@ def test_damaged_files_of_any_kind(artifact: Artifact, folder: Path) -> None:
     for name in ("whole.npz", "whole.safetensors", "p8.safetensors", "p.npz"):
         content = Path(name).read_bytes()
         for _ in range(60):
-            data = bytearray(content[: int(rng.integers(len(content)))] if rng.integers(0, 3) == 0 else content)
-            for _ in range(int(rng.integers(1, 4))):
-                if data:
-                    data[int(rng.integers(len(data)))] = int(rng.integers(256))
-            Path("x").write_bytes(data)
+            Path("x").write_bytes(damaged(content, rng, cut=rng.integers(0, 3) == 0))
             try:
                 exe.set(*(("x",) if name.startswith("whole") else ("p", "x")))
             except XlaWasmError as error:

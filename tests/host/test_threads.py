@@ -11,7 +11,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -22,9 +21,11 @@ import wasmtime
 
 import xla_wasm
 from tests.support import replica_programs, seeds
-from tests.support.closeness import allclose, assert_all, same_bits
+from tests.support.at_once import at_once
+from tests.support.closeness import Array, allclose, assert_all, same_bits
 from tests.support.collective_programs import Grid, every_collective
 from tests.support.forks_and_joins import CALLS, COUNTS, FORKS, LOST
+from tests.support.paths import ROOT
 from tests.support.random_family import draw_family
 from tests.support.random_placed import draw_placed
 from tests.support.random_programs import draw_program
@@ -47,8 +48,6 @@ from xla_wasm.plan.plan import Plan, all_steps
 from xla_wasm.target import FAILED
 from xla_wasm.wasm.binary import read_module
 from xla_wasm.wasm.validate import validate
-
-Array = np.ndarray[Any, Any]
 
 
 @pytest.fixture
@@ -292,19 +291,12 @@ def test_what_lasts_from_run_to_run() -> None:
 def test_callers_at_once() -> None:
     exe, arguments = xla_wasm.load(product(), threads=2), factors()
     (expected,) = xla_wasm.load(product(False)).run(*arguments)
-    wrong: list[int] = []
 
-    def call() -> None:
+    def call(caller: int) -> None:
         for i in range(20):
-            if exe.run(*arguments)[0].tobytes() != expected.tobytes():
-                wrong.append(i)
+            assert exe.run(*arguments)[0].tobytes() == expected.tobytes(), (caller, i)
 
-    callers = [threading.Thread(target=call) for _ in range(4)]
-    for caller in callers:
-        caller.start()
-    for caller in callers:
-        caller.join()
-    assert not wrong
+    at_once(call, range(4))
 
 
 REDUCED = """
@@ -666,5 +658,5 @@ def test_by_default_all_processors_help() -> None:
 
 
 def test_the_document() -> None:
-    text = (Path(__file__).parents[2] / "docs" / "threads.md").read_text()
+    text = (ROOT / "docs" / "threads.md").read_text()
     exec(text.split("```python\n")[1].split("```")[0], {})

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from pathlib import Path
 
 import jax
@@ -15,7 +14,9 @@ import xla_wasm
 import xla_wasm.jax
 from tests.support.closeness import allclose, assert_all
 from tests.support.embedding_cases import late
-from tests.support.node_host import ROOT, node_for, run_in_node
+from tests.support.node_host import node_for, run_in_node
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from tests.support.toy_artifact import safetensors
 
 X = np.linspace(-1, 1, 6 * 8, dtype=np.float32).reshape(6, 8)
@@ -62,10 +63,8 @@ const exe = await load('module.wasm', {{ weights: 'w.safetensors' }});
 console.log(JSON.stringify([...exe.run(Float32Array.from({json.dumps(x.reshape(-1).tolist())}))[0]]));
 """
     (tmp_path / "late.mjs").write_text(script)
-    done = subprocess.run(
-        [node_for("simd128"), "late.mjs"], cwd=tmp_path, capture_output=True, text=True, check=True, timeout=60
-    )
-    np.testing.assert_array_equal(json.loads(done.stdout), expected.reshape(-1))
+    said = output([node_for("simd128"), "late.mjs"], tmp_path)
+    np.testing.assert_array_equal(json.loads(said), expected.reshape(-1))
 
 
 def test_state_stays_in_the_module() -> None:

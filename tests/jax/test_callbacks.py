@@ -15,8 +15,8 @@ from jax import lax
 from jax.experimental import io_callback
 
 import xla_wasm
-from tests.front.test_server import serving
 from tests.support.wasi_commands import command, run
+from tests.support.wasi_servers import serving
 from xla_wasm import ArgumentError, ArtifactError, Options, RunError, UnsupportedError
 from xla_wasm.artifact import Artifact
 from xla_wasm.hlo.ir import Module

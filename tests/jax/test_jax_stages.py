@@ -3,7 +3,6 @@ files."""
 
 from __future__ import annotations
 
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from jax import export
 
 import xla_wasm
+from tests.support.processes import output
 from xla_wasm import ArgumentError, Artifact
 from xla_wasm.jax import lower
 
@@ -248,11 +248,9 @@ def test_compiling_without_jax_never_imports_it(tmp_path: Path) -> None:
         f"import sys, xla_wasm; xla_wasm.compile({str(tmp_path / 'm.hlo')!r}); print('jax' in sys.modules, 'numpy' "
         f"in sys.modules)"
     )
-    done = subprocess.run([sys.executable, "-c", work], capture_output=True, text=True, check=True)
-    assert done.stdout.split() == ["False", "False"]
+    assert output([sys.executable, "-c", work]).split() == ["False", "False"]
     work = (
         "import sys, xla_wasm\ntry: xla_wasm.compile(object())\nexcept xla_wasm.XlaWasmError as e: print('jax' in "
         "sys.modules, e)"
     )
-    done = subprocess.run([sys.executable, "-c", work], capture_output=True, text=True, check=True)
-    assert done.stdout.startswith("False compile takes a module")
+    assert output([sys.executable, "-c", work]).startswith("False compile takes a module")

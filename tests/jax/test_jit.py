@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections import OrderedDict, defaultdict
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -22,6 +21,7 @@ import pytest
 from flax import nnx
 
 import xla_wasm
+from tests.support.at_once import at_once
 from tests.support.seeds import count
 from xla_wasm import ArgumentError
 from xla_wasm.jax import Jitted, Stats, jit
@@ -353,21 +353,15 @@ def test_weights_of_several_shapes_and_threads() -> None:
     many = [jax.tree.map(jnp.asarray, params(i)) for i in range(4)]
     xs = [np.full((rows, 3), rows, np.float32) for rows in (1, 2)]
     expected = {(i, rows): np.asarray(g(many[i], xs[rows])) for i in range(4) for rows in range(2)}
-    wrong: list[Any] = []
 
     def work(seed: int) -> None:
         rng = np.random.default_rng(seed)
         for _ in range(20):
             i, rows = rng.integers(4), rng.integers(2)
-            if not np.allclose(f(many[i], xs[rows]), expected[i, rows], rtol=1e-5):
-                wrong.append((i, rows))
+            np.testing.assert_allclose(f(many[i], xs[rows]), expected[i, rows], rtol=1e-5, atol=1e-8)
 
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong and f.stats() == Stats(2, 2, 0, 80)
+    at_once(work, range(4))
+    assert f.stats() == Stats(2, 2, 0, 80)
 
 
 def adam_step(params: Any, opt: Any, key: Any, x: Any) -> Any:
@@ -464,11 +458,7 @@ def test_threads_that_exchange_states() -> None:
             total, _ = f(total, shapes[(first + i) % 2])
         totals.append(float(total))
 
-    threads = [threading.Thread(target=work, args=(i,), daemon=True) for i in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
+    at_once(work, range(2))
     assert totals == [250, 250]
 
 

@@ -1,5 +1,7 @@
 // Tries forged artifacts, which tests/fuzz/javascript.py hands out one after another, in Node or in a page.
 
+import { sample } from './samples.mjs';
+
 const OWN = ['ArgumentError', 'ArtifactError', 'ExchangeError', 'LimitError', 'RunError', 'UnsupportedError'];
 const TIMEOUT = 0.3;
 const MODES = {
@@ -77,16 +79,3 @@ async function use(api, mode, bytes) {
     exe.dispose();
   }
 }
-
-/** Something that a leaf takes, if it is not too large. */
-const sample = ({ dimensions, bytes }) =>
-  Object.assign(
-    Array(
-      Math.min(
-        bytes,
-        1e4,
-        dimensions.reduce((a, b) => a * b, 1),
-      ),
-    ).fill(1),
-    { shape: dimensions },
-  );

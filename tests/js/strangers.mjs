@@ -2,6 +2,7 @@
 // them. Each function gives what was not as it should be.
 
 import { checks, halt, patient, spied } from './devices.mjs';
+import { sample } from './samples.mjs';
 
 const SLACK = 2000; // milliseconds beyond the timeout in which a call must end: 200 where nothing else runs
 const OWN = ['ArgumentError', 'ArtifactError', 'ExchangeError', 'LimitError', 'RunError', 'UnsupportedError'];
@@ -409,19 +410,6 @@ function together(code, content) {
   whole.set(content, code.length + head.length);
   return whole;
 }
-
-/** Something that a leaf takes, if it is not too large. */
-const sample = ({ dimensions, bytes }) =>
-  Object.assign(
-    Array(
-      Math.min(
-        bytes,
-        1e4,
-        dimensions.reduce((a, b) => a * b, 1),
-      ),
-    ).fill(1),
-    { shape: dimensions },
-  );
 
 /**
  * Artifacts that were changed at random; whatever is done with them ends soon, and with an error of the loader's own if

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -14,11 +12,9 @@ from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import ConvolutionDimensionNumbers, Window, WindowDimension
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.hlo.types import limits
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.arrays import DTYPES, Array
 from xla_wasm.ops.sample import shape_of
 from xla_wasm.target import TARGETS, TUNES
-
-Array = np.ndarray[Any, Any]
 
 TYPES = ("s8", "u8", "s16", "u16", "s32", "u32", "s4", "u4", "pred")
 RESULTS = ("s32", "s32", "s32", "u32", "s16", "s8", "u8", "s64")

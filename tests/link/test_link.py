@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 import wasmtime
 
+from tests.support.paths import ROOT
 from xla_wasm.assemble.front import FRONTS
 from xla_wasm.link import Linker, runtime_functions
 from xla_wasm.link.link import Table, _runtime, read_table
@@ -19,8 +20,6 @@ from xla_wasm.wasm import Func, Module
 from xla_wasm.wasm.binary import read_module
 from xla_wasm.wasm.disasm import disassemble
 from xla_wasm.wasm.validate import validate
-
-ROOT = Path(__file__).parents[2]
 
 
 class Arena:

@@ -80,7 +80,7 @@ def runner(symbol: str) -> Callable[..., np.ndarray]:
     return call
 
 
-def worst_ulp(got: np.ndarray, want: Any, where: np.ndarray | None = None) -> float:
+def worst_ulp(got: np.ndarray, want: Any) -> float:
     """The largest error in units of the last place of the expected value, which is of higher precision."""
     want = np.asarray(want)
     with np.errstate(over="ignore"):

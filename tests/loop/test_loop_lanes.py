@@ -114,7 +114,6 @@ def quotient(x: Array, y: Array) -> Array:
 
 
 Op = tuple[Callable[[Builder, Val, Val], Val], Callable[[Array, Array], Array]]
-BITS = {np.int8: 8, np.uint8: 8, np.int16: 16, np.uint16: 16}
 
 
 def bits_of(x: Array) -> Array:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 from jaxlib.mlir import ir
 
-from tests.support.samples import REPLICATED, SAMPLES
-from tests.support.stablehlo_files import SHARDY, artifact_of, bytecode_of, from_hlo, operations, parsed
+from tests.support.stablehlo_files import SHARDY, artifact_of, bytecode_of, operations, parsed
+from tests.support.stablehlo_samples import modules
 from xla_wasm.errors import ParseError, UnsupportedError, XlaWasmError
 from xla_wasm.mlir import bytecode
 from xla_wasm.mlir.elements import hlo_type
@@ -33,27 +32,6 @@ from xla_wasm.mlir.tree import (
     TypeOf,
 )
 from xla_wasm.ops.arrays import DTYPES
-from xla_wasm.ops.sample import DeviceSample, Sample
-
-
-@cache
-def sample_modules() -> list[tuple[Sample | DeviceSample, Any]]:
-    """Samples of all operations with jaxlib's StableHLO of them, but those of which it makes none."""
-    found = []
-    for sample in (*SAMPLES, *REPLICATED):
-        if not sample.xla:
-            try:
-                module = from_hlo(sample.module())
-            except Exception:
-                continue
-            if not any(op.name.startswith("mhlo.") for op in operations(module.body)):
-                found.append((sample, module))
-    assert len(found) > 1000
-    return found
-
-
-def modules() -> list[tuple[str, Any]]:
-    return [(sample.name, module) for sample, module in sample_modules()]
 
 
 def inside(ops: list[Op]) -> Iterator[Op]:

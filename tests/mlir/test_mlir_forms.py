@@ -8,9 +8,9 @@ import jax
 import pytest
 from jaxlib.mlir.dialects import stablehlo
 
-from tests.mlir.test_mlir_bytecode import modules
 from tests.support.mlir_cases import all_forms, as_data
 from tests.support.stablehlo_files import artifact_of, bytecode_of
+from tests.support.stablehlo_samples import modules
 from tests.support.whole_programs import PROGRAMS
 from xla_wasm.mlir import bytecode, text
 

@@ -14,7 +14,7 @@ import pytest
 import xla_wasm
 import xla_wasm.jax
 from tests.support import closeness, xla_cpu
-from tests.support.closeness import allclose, assert_all, equal
+from tests.support.closeness import Array, allclose, assert_all, equal
 from tests.support.differential import run
 from tests.support.node_host import run_in_node
 from xla_wasm.compiler import stages
@@ -24,7 +24,6 @@ from xla_wasm.ops.elementwise import complex as functions
 from xla_wasm.ops.elementwise import complex_reference
 from xla_wasm.reference import evaluate
 
-Array = np.ndarray[Any, Any]
 WHOLE: dict[str, Any] = {"c64": np.complex64, "c128": np.complex128}
 COUNT = 2000
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import base64
 import copy
 import json
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +15,9 @@ import pytest
 import xla_wasm
 from tests.support import xla_cpu
 from tests.support.dynamic_cases import CASES, Case, module
-from tests.support.node_host import ROOT, encode, node_for
+from tests.support.node_host import encode, node_for
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from tests.support.toy_artifact import with_manifest
 from xla_wasm.artifact import Artifact
 from xla_wasm.errors import ArgumentError, ArtifactError, UnsupportedError
@@ -24,8 +25,6 @@ from xla_wasm.hlo.ir import Module
 from xla_wasm.host.manifest import Manifest
 from xla_wasm.options import Options
 from xla_wasm.reference import evaluate
-
-Array = np.ndarray[Any, Any]
 
 
 @pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])
@@ -174,11 +173,7 @@ def in_node(artifact: Artifact, folder: Path, calls: list[Any], physical: bool =
         "calls": [[a if isinstance(a, list) else encode(a) | {"shape": a.shape} for a in call] for call in calls],
         "physical": physical,
     }
-    done = subprocess.run(
-        [node_for("simd128"), _RUNNER], input=json.dumps(job), capture_output=True, text=True, timeout=60
-    )
-    assert not done.returncode, done.stderr
-    answers: list[Any] = json.loads(done.stdout)
+    answers: list[Any] = json.loads(output([node_for("simd128"), _RUNNER], input=json.dumps(job)))
     return answers
 
 

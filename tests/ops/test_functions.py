@@ -18,13 +18,11 @@ from tests.support.small_modules import operation
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.arrays import DTYPES, Array
 from xla_wasm.ops.elementwise.accurate import ACCURATE
 from xla_wasm.ops.sample import shape_of
 from xla_wasm.ops.table import OPS
 from xla_wasm.reference import evaluate
-
-Array = np.ndarray[Any, Any]
 
 TARGETS = ("simd128", "relaxed-simd")
 INTEGERS = ("s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64")

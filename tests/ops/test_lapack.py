@@ -15,22 +15,9 @@ from jax._src.lax.linalg import geqp3
 import xla_wasm
 from tests.support import differential
 from tests.support.closeness import Array, allclose, assert_all
+from tests.support.matrices import adjoint, each_type, numbers
 from xla_wasm.ops.arrays import DTYPES
 from xla_wasm.reference import evaluate
-
-TYPES = ("f32", "f64", "c64", "c128")
-
-each_type = pytest.mark.parametrize("dtype", TYPES)
-
-
-def numbers(dtype: str, *dims: int, seed: int = 0) -> Array:
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal(dims)
-    return (x + 1j * rng.standard_normal(dims) if dtype[0] == "c" else x).astype(DTYPES[dtype])
-
-
-def adjoint(a: Array) -> Array:
-    return np.swapaxes(a, -1, -2).conj()
 
 
 def module_of(f: Callable[..., Any], *args: Array) -> xla_wasm.HloModule:

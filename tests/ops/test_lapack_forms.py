@@ -13,18 +13,13 @@ import pytest
 import xla_wasm
 from tests.support.closeness import Array
 from tests.support.differential import run
+from tests.support.matrices import adjoint, numbers
+from xla_wasm.ops.arrays import DTYPES
 from xla_wasm.reference import evaluate
 
 TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}
-DTYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
 
 each_type = pytest.mark.parametrize("letter", TYPES)
-
-
-def numbers(dtype: str, *dims: int, seed: int = 0) -> Array:
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal(dims)
-    return (x + 1j * rng.standard_normal(dims) if dtype[0] == "c" else x).astype(DTYPES[dtype])
 
 
 def call(target: str, results: str, scalars: str, arrays: str, config: str = "") -> xla_wasm.HloModule:
@@ -63,7 +58,7 @@ def test_older_calls_of_one_triangle(letter: str) -> None:
     t = TYPES[letter]
     r, pair = t.replace("c64", "f32").replace("c128", "f64"), "he" if t[0] == "c" else "sy"
     a = numbers(t, 2, 4, 4)
-    a = a @ np.swapaxes(a, -1, -2).conj() + np.eye(4, dtype=a.dtype)
+    a = a @ adjoint(a) + np.eye(4, dtype=a.dtype)
     for lower in (0, 1):
         uplo = f"uplo = {ord('UL'[lower])} : ui8"
         check_forms(
@@ -272,7 +267,7 @@ def of_tpu(f: Callable[..., Any], *args: Array) -> list[Array]:
 @pytest.mark.parametrize("dtype", ["f32", "c64"])
 def test_what_jax_asks_a_tpu_for(dtype: str) -> None:
     a = numbers(dtype, 2, 5, 5)
-    h = a + np.swapaxes(a, -1, -2).conj()
+    h = a + adjoint(a)
 
     def close(x: Array, y: Array) -> None:
         np.testing.assert_allclose(x, y, rtol=2e-4, atol=2e-4)
@@ -282,7 +277,7 @@ def test_what_jax_asks_a_tpu_for(dtype: str) -> None:
     close(h @ v, v * w[:, None])
     q, r = of_tpu(jnp.linalg.qr, a)
     close(q @ r, a)
-    close(np.swapaxes(q, -1, -2).conj() @ q, np.broadcast_to(np.eye(5), q.shape))
+    close(adjoint(q) @ q, np.broadcast_to(np.eye(5), q.shape))
     u, s, vt = of_tpu(jnp.linalg.svd, a)
     close(u * s[:, None] @ vt, a)
     close(of_tpu(jnp.linalg.solve, a, a[..., :2])[0], np.linalg.solve(a, a[..., :2]))

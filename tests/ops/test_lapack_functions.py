@@ -17,16 +17,8 @@ from jax.scipy import linalg as scipy_linalg
 
 import xla_wasm
 from tests.support import seeds
-from tests.support.closeness import Array
+from tests.support.matrices import numbers
 from tests.support.node_host import run_in_node
-
-DTYPES = {"f32": np.float32, "f64": np.float64, "c64": np.complex64, "c128": np.complex128}
-
-
-def numbers(dtype: str, *dims: int, seed: int = 0) -> Array:
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal(dims)
-    return (x + 1j * rng.standard_normal(dims) if dtype[0] == "c" else x).astype(DTYPES[dtype])
 
 
 def loss(f: Callable[..., Any]) -> Callable[..., Any]:

@@ -15,26 +15,15 @@ import pytest
 import xla_wasm
 from tests.support import differential
 from tests.support.closeness import Array, allclose, assert_all
+from tests.support.matrices import adjoint, each_type, numbers
 from tests.support.small_modules import operation
 from xla_wasm.hlo.attrs import TriangularSolveOptions
 from xla_wasm.ops.arrays import DTYPES
 from xla_wasm.reference import evaluate
 
-TYPES = ("f32", "f64", "c64", "c128")
 SIZES = (1, 2, 7, 8, 9, 17, 40, 67)
 
-each_type = pytest.mark.parametrize("dtype", TYPES)
 each_size = pytest.mark.parametrize("size", SIZES)
-
-
-def numbers(dtype: str, *dims: int, seed: int = 0) -> Array:
-    rng = np.random.default_rng(seed)
-    x = rng.standard_normal(dims)
-    return (x + 1j * rng.standard_normal(dims) if dtype[0] == "c" else x).astype(DTYPES[dtype])
-
-
-def adjoint(a: Array) -> Array:
-    return np.swapaxes(a, -1, -2).conj()
 
 
 def positive(dtype: str, *dims: int, seed: int = 0) -> Array:

@@ -19,13 +19,11 @@ from xla_wasm.errors import ArgumentError, UnsupportedError, XlaWasmError
 from xla_wasm.hlo.attrs import ScatterDimensionNumbers, Window, WindowDimension
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.arrays import DTYPES, Array
 from xla_wasm.ops.sample import f32, function, reducer, s32, shape
 from xla_wasm.ops.sort.reference import merge_order
 from xla_wasm.ops.table import OPS
 from xla_wasm.reference import EVALUATE, evaluate
-
-Array = np.ndarray[Any, Any]
 
 
 def _add_module() -> Any:

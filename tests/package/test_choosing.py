@@ -12,7 +12,9 @@ from pathlib import Path
 import pytest
 
 from tests.support import changed
-from tests.support.changed import CONFTEST, ROOT, Graph
+from tests.support.changed import CONFTEST, Graph
+from tests.support.paths import ROOT
+from tests.support.processes import output
 
 ALL = sorted(path.name for path in (ROOT / "tests").rglob("test_*.py"))
 
@@ -62,10 +64,8 @@ def test_what_is_loaded_is_reached(name: str) -> None:
         "import json, sys; print(json.dumps([m.__file__ for m in sys.modules.values() if getattr(m, '__file__', "
         "None)]))"
     )
-    command = [sys.executable, "-c", f"{code}\n{listing}"]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
-    assert done.returncode == 0, done.stderr
-    files = [Path(file) for file in json.loads(done.stdout)]
+    said = output([sys.executable, "-c", f"{code}\n{listing}"], ROOT, timeout=600)
+    files = [Path(file) for file in json.loads(said)]
     known = set(graph().modules.values())
     loaded = {str(file.relative_to(ROOT)) for file in files if file.is_relative_to(ROOT)} & known
     assert len(loaded) > 5
@@ -172,9 +172,7 @@ def collected(*arguments: str) -> list[str]:
         "no:cacheprovider",
         *arguments,
     ]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, timeout=600)
-    assert done.returncode == 0, done.stdout + done.stderr
-    return done.stdout.splitlines()
+    return output(command, ROOT, timeout=600).splitlines()
 
 
 def test_fast_has_a_case_of_every_test() -> None:

@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
+
 sys.path.insert(0, str(ROOT / "tools"))
-import mutate  # noqa: E402
+import mutate
 
 TOY = '''"""A toy."""
 

@@ -16,7 +16,9 @@ import pytest
 from playwright.sync_api import ConsoleMessage, Page
 
 import xla_wasm
-from tests.support.node_host import ROOT, node_for
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from tests.support.web_server import TYPES, Answer, Site
 from xla_wasm import HloModule, Options, javascript
 
@@ -150,16 +152,12 @@ MISTYPED = {
 }
 
 
-def run(command: list[Any], folder: Path, timeout: float = 120) -> str:
-    done = subprocess.run(list(map(str, command)), cwd=folder, capture_output=True, text=True, timeout=timeout)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
-
-
 @pytest.fixture(scope="module")
 def built(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Any]]:
     folder = tmp_path_factory.mktemp("npm")
-    return folder, json.loads(run([node_for("relaxed-simd"), ROOT / "tools" / "npm_package.mjs", TOOLS, folder], ROOT))
+    return folder, json.loads(
+        output([node_for("relaxed-simd"), ROOT / "tools" / "npm_package.mjs", TOOLS, folder], ROOT)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +178,7 @@ def app(
     """A project as `npm install` and `xla-wasm compile --js` leave it."""
     folder = tmp_path_factory.mktemp("app")
     (folder / "node_modules").mkdir()
-    run(["tar", "xzf", built[0] / built[1]["package"]], folder / "node_modules")
+    output(["tar", "xzf", built[0] / built[1]["package"]], folder / "node_modules")
     (folder / "node_modules" / "package").rename(folder / "node_modules" / "xla-wasm")
     (folder / "package.json").write_text('{"type": "module", "private": true, "dependencies": {"xla-wasm": "*"}}')
     javascript.write(artifact, artifact.save(folder / "model.wasm"))
@@ -243,7 +241,7 @@ def test_content(built: tuple[Path, dict[str, Any]]) -> None:
         and "dependencies" not in description
         and "scripts" not in description
     )
-    names = run(["tar", "tzf", built[1]["package"]], built[0]).split()
+    names = output(["tar", "tzf", built[1]["package"]], built[0]).split()
     for target in (
         "types/xla_wasm.d.ts",
         "types/http/handler.d.ts",
@@ -263,11 +261,11 @@ def test_types(app: Path) -> None:
     options = "--noEmit --strict --target es2022 --lib es2022,dom".split()
     bundler = "--module esnext --moduleResolution bundler".split()
     for resolution in (bundler, ["--module", "nodenext"]):
-        run([*tsc, "typed.ts", *options, *resolution], app)
+        output([*tsc, "typed.ts", *options, *resolution], app)
     wrong = "\n".join(f"/* {name} */\n{line}" for name, line in MISTYPED.items())
     (app / "wrong.ts").write_text("import { load } from './model.js';\nconst model = await load();\n" + wrong + "\n")
     command = [*tsc, "wrong.ts", *options, *bundler]
-    done = subprocess.run(list(map(str, command)), cwd=app, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=app, capture_output=True, text=True, timeout=120)
     assert [f"wrong.ts({2 * i + 4}," in done.stdout for i in range(len(MISTYPED))] == [True] * len(MISTYPED), (
         done.stdout
     )
@@ -285,9 +283,9 @@ def test_types_of_workers(app: Path, artifact: xla_wasm.Artifact) -> None:
     options = (
         "--noEmit --strict --target es2022 --lib es2022,dom,dom.iterable --module esnext --moduleResolution bundler"
     ).split()
-    run([*tsc, "worker.ts", *options], app)
+    output([*tsc, "worker.ts", *options], app)
     command = [*tsc, "worker_wrong.ts", *options]
-    done = subprocess.run(list(map(str, command)), cwd=app, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, cwd=app, capture_output=True, text=True, timeout=120)
     assert all(f"worker_wrong.ts({len(head) + 1 + i}," in done.stdout for i in range(len(WORKER_MISTYPED))), done.stdout
 
 
@@ -303,13 +301,13 @@ def runtime_command(runtime: str) -> list[Any]:
 
 @pytest.mark.parametrize("runtime", ["node", "deno", "bun"])
 def test_runtimes(runtime: str, app: Path, expected: np.ndarray[Any, Any]) -> None:
-    check(run([*runtime_command(runtime), "run.mjs"], app), expected)
+    check(output([*runtime_command(runtime), "run.mjs"], app), expected)
 
 
 @pytest.mark.parametrize("runtime", ["node", "deno", "bun"])
 def test_a_handler_in_runtimes(runtime: str, app: Path, expected: np.ndarray[Any, Any]) -> None:
     """The answers of a model to requests, in the standard classes that these have too."""
-    said = json.loads(run([*runtime_command(runtime), "served.mjs"], app))
+    said = json.loads(output([*runtime_command(runtime), "served.mjs"], app))
     for answer in (said["json"], said["filled"]):
         np.testing.assert_allclose(answer["result"][0], expected, rtol=1e-5, atol=1e-5)
     (archived,) = np.load(BytesIO(bytes(said["archive"]))).values()
@@ -322,7 +320,7 @@ def test_a_handler_in_runtimes(runtime: str, app: Path, expected: np.ndarray[Any
 def test_bundlers(bundler: str, app: Path, page: Page, site: Site, expected: np.ndarray[Any, Any]) -> None:
     """Built without a setting for wasm, workers or the package, and opened from a folder deep in a site."""
     assert (TOOLS / "bundlers" / "node_modules" / bundler).is_dir(), f"no {bundler}: ./build.sh test installs it"
-    run([node_for("relaxed-simd"), f"{bundler}.mjs", TOOLS], app)
+    output([node_for("relaxed-simd"), f"{bundler}.mjs", TOOLS], app)
     if bundler == "webpack":
         (app / "webpack" / "index.html").write_text(HTML)
     check_page(page, f"{site.url}/somewhere/else/{bundler}/index.html", expected)

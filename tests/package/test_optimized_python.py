@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from pathlib import Path
+
+from tests.support.paths import ROOT
 
 PROGRAM = """
 import hashlib, sys
@@ -14,7 +15,7 @@ for path in sys.argv[1:]:
     for target in ("simd128", "relaxed-simd"):
         print(hashlib.sha256(xla_wasm.compile(module, xla_wasm.Options(target=target)).wasm).hexdigest())
 """
-EXAMPLES = sorted(map(str, (Path(__file__).parents[2] / "examples/digits").glob("*.hlo.pb")))
+EXAMPLES = sorted(map(str, (ROOT / "examples/digits").glob("*.hlo.pb")))
 
 
 def test_the_bytes_do_not_depend_on_assertions() -> None:

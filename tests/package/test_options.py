@@ -14,10 +14,9 @@ import pytest
 from mypy import api
 
 import xla_wasm
+from tests.support.paths import ROOT
 from xla_wasm import ArgumentError, HloModule, Options, OptionWarning
 from xla_wasm.jax import lower
-
-ROOT = Path(__file__).parents[2]
 
 
 def test_one_name_is_one_name() -> None:

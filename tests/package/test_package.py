@@ -4,9 +4,7 @@ truth."""
 from __future__ import annotations
 
 import hashlib
-import os
 import re
-import subprocess
 import sys
 import venv
 from pathlib import Path
@@ -15,24 +13,18 @@ import pytest
 
 import xla_wasm
 from tests.support.once import built_wheel
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from xla_wasm.lowering.table import ELEMENTAL, ELEMENTWISE, KERNELS
 from xla_wasm.ops.dynamic.record import SIZES
 from xla_wasm.ops.hostio.expand import HOST
 from xla_wasm.ops.table import OPS
 from xla_wasm.passes.expand import EXPAND, INLINE
 
-ROOT = Path(__file__).parents[2]
 MODEL = ROOT / "examples" / "digits" / "digits.hlo.pb"
 COMPILE = (
     f"import xla_wasm; artifact = xla_wasm.compile(xla_wasm.HloModule.from_proto(open({str(MODEL)!r}, 'rb').read()));"
 )
-
-
-def run(*args: object, **env: str) -> str:
-    """Runs a command and returns what it printed; its error output ends in the assertion if it fails."""
-    done = subprocess.run([str(a) for a in args], env=os.environ | env, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 0, f"{args}\n{done.stdout}\n{done.stderr}"
-    return done.stdout
 
 
 @pytest.mark.parametrize("work", ["import xla_wasm;", COMPILE])
@@ -41,7 +33,7 @@ def test_importing_and_compiling_need_only_the_standard_library(work: str) -> No
     script = (
         f"import sys; sys.path.insert(0, {str(ROOT)!r}); {work} print(*{{m.partition('.')[0] for m in sys.modules}})"
     )
-    loaded = run(sys.executable, "-S", "-c", script).split()
+    loaded = output([sys.executable, "-S", "-c", script]).split()
     foreign = {m for m in loaded if m not in sys.stdlib_module_names} - {"xla_wasm", "__main__"}
     assert not foreign
 
@@ -75,7 +67,7 @@ def test_every_opcode_can_be_compiled() -> None:
 def test_processes_compile_to_the_same_bytes(target: str) -> None:
     work = COMPILE.replace("));", f"), xla_wasm.Options(target={target!r}));")
     script = work + "import hashlib; print(hashlib.sha256(artifact.wasm + artifact.weights).hexdigest())"
-    hashes = {run(sys.executable, "-c", script, PYTHONHASHSEED=seed) for seed in ("0", "1", "12345")}
+    hashes = {output([sys.executable, "-c", script], env={"PYTHONHASHSEED": seed}) for seed in ("0", "1", "12345")}
     assert len(hashes) == 1
     assert len(hashes.pop().strip()) == hashlib.sha256().digest_size * 2
 
@@ -85,14 +77,14 @@ def test_wheel_works_in_an_empty_environment(tmp_path: Path, tmp_path_factory: p
     assert wheel.name.endswith("-py3-none-any.whl")
     venv.create(tmp_path / "env", with_pip=False)
     python = tmp_path / "env" / "bin" / "python"
-    run(sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile", wheel)
+    output([sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile", wheel])
     command = tmp_path / "env" / "bin" / "xla-wasm"
     bare = {"PATH": "/nonexistent", "PYTHONPATH": "", "VIRTUAL_ENV": ""}  # no compiler, and nothing of this checkout
-    run(command, "compile", MODEL, "-o", tmp_path / "digits.wasm", **bare)
-    assert "f32[1,10]" in run(command, "run", tmp_path / "digits.wasm", "--random-inputs", **bare)
+    output([command, "compile", MODEL, "-o", tmp_path / "digits.wasm"], env=bare)
+    assert "f32[1,10]" in output([command, "run", tmp_path / "digits.wasm", "--random-inputs"], env=bare)
     found = "all(m.source.is_file() for m in p.MODELS), (p.site() / 'demo' / 'index.html').is_file()"
     script = f"import xla_wasm.site.pages as p; print(p.__file__, {found})"
-    where, models, page = run(python, "-P", "-c", script, **bare).split()
+    where, models, page = output([python, "-P", "-c", script], env=bare).split()
     assert str(tmp_path) in where
     assert (models, page) == ("True", "True")
 
@@ -107,13 +99,13 @@ def test_architecture_names_every_part() -> None:
 
 def test_readme_commands_exist() -> None:
     readme = (ROOT / "README.md").read_text()
-    usage = run(ROOT / "build.sh", "help")
+    usage = output([ROOT / "build.sh", "help"])
     commands = set(re.findall(r"\./build\.sh (\w+)", readme))
     assert {"demo", "test"} <= commands
     for command in commands:
         assert re.search(rf"^  {command} ", usage, re.MULTILINE), command
     words = set(re.findall(r"xla-wasm (\w[\w-]*)", readme))
-    help_text = run(sys.executable, "-m", "xla_wasm", "--help")
+    help_text = output([sys.executable, "-m", "xla_wasm", "--help"])
     for word in words:
         assert word in help_text, word
     for link in re.findall(r"\]\(([^)#:]+)\)", readme):
@@ -124,5 +116,4 @@ def test_readme_example_runs(tmp_path: Path) -> None:
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
     assert blocks
     # One after another: later ones go on from the first.
-    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path)}
-    subprocess.run([sys.executable, "-c", "\n".join(blocks)], cwd=ROOT, env=environment, check=True, timeout=300)
+    output([sys.executable, "-c", "\n".join(blocks)], ROOT, {"XDG_CACHE_HOME": str(tmp_path)})

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.node_host import ROOT, node_for
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
 
 sys.path.insert(0, str(ROOT / "tools"))
 import release

@@ -13,8 +13,8 @@ import pytest
 from pre_commit.clientlib import load_config
 
 from tests.support.node_host import node_for
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 QUESTION = re.compile(r"(What|Whether|How|Where|Which|Who|Why|When)\b")
 
 

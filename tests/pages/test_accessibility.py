@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
 from playwright.sync_api import Page, expect
 
 from tests.support.browsing import WAIT, training
+from tests.support.paths import ROOT
 
-AXE = Path(__file__).parents[2] / ".tools" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
+AXE = ROOT / ".tools" / "axe" / "node_modules" / "axe-core" / "axe.min.js"
 PAGES = ("", "digits/", "generate/", "playground/", "search/", "workers/", "performance/")
 TAGS = ("wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22aa", "best-practice")
 RUN = """(tags) => axe.run(document, { runOnly: tags }).then(({ violations, passes }) => ({

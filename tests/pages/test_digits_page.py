@@ -6,7 +6,6 @@ from __future__ import annotations
 import base64
 import math
 import re
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -16,8 +15,8 @@ from playwright.sync_api import Page, expect
 from tests.support import seeds
 from tests.support.browsing import PHONE, SCREENSHOTS, training, until
 from tests.support.firefox import Firefox
+from tests.support.paths import ROOT
 
-ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits"
 
 

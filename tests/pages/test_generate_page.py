@@ -19,16 +19,16 @@ from playwright.sync_api import Page, expect
 import xla_wasm
 from tests.support import seeds
 from tests.support.browsing import PHONE, SCREENSHOTS, training
+from tests.support.paths import ROOT
 from xla_wasm import safetensors
 from xla_wasm.hlo.ir import Module
 from xla_wasm.site import pages
 from xla_wasm.target import RELAXED_SIMD
 
-ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "examples" / "generate"))
-import modules  # noqa: E402
-from modules import gpt2  # noqa: E402
-from vocabulary import Pairs  # noqa: E402
+import modules
+from modules import gpt2
+from vocabulary import Pairs
 
 LONG = 600_000  # milliseconds: three hundred steps on a machine that others use
 POEM = "Я вас любил: любовь ещё, быть может,\nВ душе моей угасла не совсем;\nНо пусть она вас больше не тревожит;\n" * 8

@@ -11,7 +11,7 @@ from playwright.sync_api import Response
 
 from tests.pages.test_accessibility import PAGES
 from tests.support.browsing import WAIT
-from tests.support.document_blocks import ROOT
+from tests.support.paths import ROOT
 
 ROW = re.compile(r"^\| `/demo/([a-z/]*)` \| (\d+) \| ([\d,]+) KB \|$", re.MULTILINE)
 BUDGETS = {

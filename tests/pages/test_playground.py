@@ -20,7 +20,8 @@ from playwright.sync_api import Browser, Page, expect
 
 import xla_wasm
 from tests.support.browsing import SCREENSHOTS, served
-from tests.support.once import ROOT, pyodide_folder
+from tests.support.once import pyodide_folder
+from tests.support.paths import ROOT
 from xla_wasm.errors import XlaWasmError
 from xla_wasm.site import pages
 from xla_wasm.site.explain import Workbench, failure

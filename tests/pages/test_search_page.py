@@ -6,7 +6,6 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -17,14 +16,14 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browsing import SCREENSHOTS, WAIT
 from tests.support.firefox import Firefox
+from tests.support.paths import ROOT
 from xla_wasm import XlaWasmError
 from xla_wasm.site import minilm
 
-ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "examples" / "minilm"))
-import check  # noqa: E402
-import model  # noqa: E402
-import sentences  # noqa: E402
+import check
+import model
+import sentences
 
 SEARCH = ROOT / "web" / "demo" / "search"
 

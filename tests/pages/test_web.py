@@ -6,7 +6,6 @@ import html
 import json
 import re
 import time
-from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -17,11 +16,9 @@ from playwright.sync_api import Error as PlaywrightError
 
 from tests.support.browsing import SCREENSHOTS, WAIT
 from tests.support.firefox import Firefox
+from tests.support.paths import ROOT
 from tests.support.toy_artifact import SHAPE, SIDECAR, toy, toy_expected
 from xla_wasm.site import pages
-
-ROOT = Path(__file__).parents[2]
-
 
 RUN_TOY = """
   const { load } = await import(site + '/xla_wasm.js');

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -17,9 +16,9 @@ import xla_wasm
 from tests.support import seeds
 from tests.support.browsing import PHONE, SCREENSHOTS, WAIT, training, until
 from tests.support.firefox import Firefox
+from tests.support.paths import ROOT
 from xla_wasm.site import collectives, pages
 
-ROOT = Path(__file__).parents[2]
 OPCODES = ("all-reduce", "all-gather", "reduce-scatter", "all-to-all", "collective-permute", "collective-broadcast")
 Values = list[list[float]]
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import subprocess
 from dataclasses import replace
 from itertools import permutations
 from pathlib import Path
@@ -17,7 +16,9 @@ from hypothesis import strategies as st
 
 import xla_wasm
 from tests.support.differential import run
-from tests.support.node_host import ROOT, node_for
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from xla_wasm.artifact import Artifact
 from xla_wasm.builder import Builder
 from xla_wasm.errors import ArgumentError, ArtifactError, UnsupportedError
@@ -356,10 +357,7 @@ def in_node(artifact: Artifact, folder: Path, arguments: list[Any], weights: dic
         "set": {name: text(data) for name, data in (weights or {}).items()},
     }
     runner = ROOT / "tests" / "js" / "run_physical.mjs"
-    done = subprocess.run(
-        [node_for("simd128"), runner], input=json.dumps(job), capture_output=True, text=True, check=True, timeout=60
-    )
-    answer = json.loads(done.stdout)
+    answer = json.loads(output([node_for("simd128"), runner], input=json.dumps(job)))
     return answer if isinstance(answer, str) else [base64.b64decode(data) for data in answer]
 
 

@@ -4,11 +4,9 @@ XLA:CPU's devices."""
 from __future__ import annotations
 
 import re
-import subprocess
 import sys
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import jax
@@ -22,6 +20,8 @@ from jax.sharding import PartitionSpec as P
 import xla_wasm
 from tests.support import closeness
 from tests.support.differential import run
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from tests.support.programs_sharded import PROGRAMS
 from tests.support.sharded_programs import Array, compiled_by_xla, devices, divided, joined, optimized, shardy
 from xla_wasm.artifact import Artifact
@@ -33,7 +33,6 @@ from xla_wasm.passes.localize import INTO, OUT_OF, target
 from xla_wasm.passes.manual import PerDevice, per_device
 from xla_wasm.reference import evaluate_replicated
 
-ROOT = Path(__file__).parents[2]
 LOWERINGS = ("shardy", "gspmd", "partitioned")
 X = np.arange(32, dtype=np.float32).reshape(4, 8)
 
@@ -581,8 +580,5 @@ def test_the_document() -> None:
 @pytest.mark.parametrize("count", ["2", "5"])
 def test_the_example(count: str) -> None:
     """examples/data_parallel.py checks itself that the losses are those of one device."""
-    done = subprocess.run(
-        [sys.executable, ROOT / "examples" / "data_parallel.py", count], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
-    assert f"loss on {count} devices" in done.stdout and "of the images it was trained on are right" in done.stdout
+    said = output([sys.executable, ROOT / "examples" / "data_parallel.py", count])
+    assert f"loss on {count} devices" in said and "of the images it was trained on are right" in said

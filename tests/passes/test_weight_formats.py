@@ -14,6 +14,7 @@ import pytest
 from jax import lax
 
 from tests.support import seeds
+from tests.support.command_line import Cli
 from tests.support.differential import run
 from xla_wasm import ArgumentError, Artifact, Options, compile, evaluate
 from xla_wasm.compiler import stages, trace
@@ -328,11 +329,8 @@ def test_memory(format: str, bytes: int) -> None:
     assert not any(leaf in (view.buffer for view in step.arguments) for step in plan.steps for leaf in plan.weights)
 
 
-Command = Callable[..., tuple[int, str, str]]
-
-
 @pytest.fixture
-def command(xla_wasm: Command) -> Command:
+def command(xla_wasm: Cli) -> Cli:
     """Runs the command line where model.hlo is a small program."""
     rng = np.random.default_rng(0)
     w, b = rng.standard_normal((32, 16)).astype(np.float32), np.ones(16, np.float32)
@@ -340,13 +338,13 @@ def command(xla_wasm: Command) -> Command:
     return xla_wasm
 
 
-def test_the_command_compiles(command: Command) -> None:
+def test_the_command_compiles(command: Cli) -> None:
     assert command("compile", "model.hlo", "--weight-format", "w=int8", "-o", "small.wasm")[0] == 0
     kinds = [leaf["kind"] for leaf in Artifact.open("small.wasm").manifest["parameters"]]
     assert kinds == ["weight", "input", "input"]
 
 
-def test_the_command_compares(command: Command) -> None:
+def test_the_command_compares(command: Cli) -> None:
     code, out, _ = command("check", "model.hlo", "--weight-format", "?=int8")
     assert code == 0 and "greatest error" in out and "cosine" in out and "3 weights in ?=int8" in out
     code, out, _ = command("check", "model.hlo", "--weight", "w", "--weight-format", "bf16", "--tolerance", "1e-9")
@@ -364,6 +362,6 @@ def test_the_command_compares(command: Command) -> None:
         (["check", "--weight-format", "w=int8", "--isolate"], "leave --isolate, --devices and --num-partitions out"),
     ],
 )
-def test_messages_of_the_command(words: list[str], message: str, command: Command) -> None:
+def test_messages_of_the_command(words: list[str], message: str, command: Cli) -> None:
     code, _, err = command(words[0], "model.hlo", *words[1:])
     assert code == 2 and message in " ".join(err.split())

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +14,9 @@ import pytest
 import xla_wasm
 from tests.support import seeds
 from tests.support.closeness import assert_all, same_bits
-from tests.support.node_host import ROOT, nodes
+from tests.support.node_host import nodes
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from tests.support.toy_artifact import safetensors
 from xla_wasm import Options, UnsupportedError
 from xla_wasm.command.c_header import header
@@ -134,8 +134,4 @@ def test_node(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         (tmp_path / f"{name}.safetensors").write_bytes(safetensors(w=array))
     save(tmp_path / "int8.safetensors", {"w": w.astype(np.float32)}, "int8")
     node, _ = nodes()[version]
-    environment = os.environ | {"FIXTURES": str(tmp_path)}
-    done = subprocess.run(
-        [node, ROOT / "tests/js/parts.test.mjs"], env=environment, capture_output=True, text=True, timeout=120
-    )
-    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]
+    output([node, ROOT / "tests/js/parts.test.mjs"], env={"FIXTURES": str(tmp_path)})

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 
 import xla_wasm
+from tests.support.paths import ROOT
 from tests.support.wasi_commands import as_bytes, command, run
 from xla_wasm import Options
 from xla_wasm.artifact import Artifact
 from xla_wasm.hlo.ir import Module
 from xla_wasm.host.arrays import dtype_of
 
-ROOT = Path(__file__).parents[2]
 rng = np.random.default_rng(0)
 
 

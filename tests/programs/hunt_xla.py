@@ -8,9 +8,9 @@ import pickle
 import signal
 import subprocess
 import sys
-from pathlib import Path
 from typing import Any
 
+from tests.support.paths import ROOT
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.signature import result_leaves
 
@@ -32,7 +32,7 @@ class Xla:
             environment = os.environ | {"XLA_FLAGS": FLAGS, "TF_CPP_MIN_LOG_LEVEL": "3", "JAX_PLATFORMS": "cpu"}
             self._process = subprocess.Popen(
                 [sys.executable, "-m", "tests.programs.hunt_xla"],
-                cwd=Path(__file__).parents[2],
+                cwd=ROOT,
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.DEVNULL,

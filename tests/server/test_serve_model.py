@@ -9,7 +9,6 @@ import json
 import re
 from collections.abc import AsyncIterator
 from html.parser import HTMLParser
-from pathlib import Path
 from typing import Any
 
 import httpx
@@ -17,13 +16,13 @@ import numpy as np
 import pytest
 
 import xla_wasm
+from tests.support.paths import ROOT
 from tests.support.served_models import JSON, ROWS, Array, Client, Gate, ask, compiled, error, serving, together, until
 from tests.support.toy_artifact import BIAS, SIDECAR, toy
 from xla_wasm.errors import ArgumentError
 from xla_wasm.server.model import Model, Source
 from xla_wasm.server.settings import Settings
 
-ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits"
 
 COUNTER = """HloModule counter

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from tests.support.served_models import ROOT, server
+from tests.support.paths import ROOT
+from tests.support.served_models import server
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page

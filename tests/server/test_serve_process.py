@@ -23,37 +23,16 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from benchmarks import serve_load
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from tests.support.served_models import command, compiled, server
+from tests.support.small_modules import counting
 from tests.support.toy_artifact import BIAS, SIDECAR, safetensors, toy
 from xla_wasm.server import connections
 
-DIGITS = Path(__file__).parents[2] / "examples" / "digits" / "digits.hlo.pb"
+DIGITS = ROOT / "examples" / "digits" / "digits.hlo.pb"
 IMAGE = {"image": np.zeros((1, 8, 8, 1)).tolist()}
-ROOT = Path(__file__).parents[2]
-
-SLOW = """HloModule slow
-more {
-  s = (s32[], s32[]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  n = s32[] get-tuple-element(s), index=1
-  ROOT c = pred[] compare(i, n), direction=LT
-}
-body {
-  s = (s32[], s32[]) parameter(0)
-  i = s32[] get-tuple-element(s), index=0
-  n = s32[] get-tuple-element(s), index=1
-  one = s32[] constant(1)
-  j = s32[] add(i, one)
-  ROOT t = (s32[], s32[]) tuple(j, n)
-}
-ENTRY e {
-  n = s32[] parameter(0)
-  zero = s32[] constant(0)
-  s = (s32[], s32[]) tuple(zero, n)
-  w = (s32[], s32[]) while(s), condition=more, body=body
-  ROOT i = s32[] get-tuple-element(w), index=0
-}
-"""
+SLOW = counting("slow", "ROOT r = s32[] copy(i)")
 """Counts to what it is given."""
 
 
@@ -163,10 +142,8 @@ def test_without_the_extra_it_says_what_to_install() -> None:
 
 def test_the_rest_of_the_command_does_without_the_extra() -> None:
     script = "import sys, xla_wasm.command.cli, xla_wasm.command.serving, xla_wasm.command.running; print(*sys.modules)"
-    done = subprocess.run(
-        [sys.executable, "-c", script], cwd=ROOT, capture_output=True, text=True, timeout=120, check=True
-    )
-    assert not {"starlette", "uvicorn", "prometheus_client", "python_multipart"} & set(done.stdout.split())
+    loaded = output([sys.executable, "-c", script], ROOT).split()
+    assert not {"starlette", "uvicorn", "prometheus_client", "python_multipart"} & set(loaded)
 
 
 @pytest.mark.parametrize("workers", [1, 2])

@@ -19,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support import seeds
+from tests.support.bodies import load_npy, npy, npz
 from tests.support.served_models import JSON, Array, ask, error, serving
 from xla_wasm.hlo.types import ARRAY_TYPES, TYPES, limits
 from xla_wasm.host.arrays import dtype_of
@@ -92,20 +93,8 @@ def bits(array: Array) -> Any:
     return array.tolist()
 
 
-def npy(array: Array) -> bytes:
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
-
-
-def npz(**arrays: Array) -> bytes:
-    file = io.BytesIO()
-    np.savez(file, **arrays)
-    return file.getvalue()
-
-
 def read_npy(data: bytes, element_type: str) -> Array:
-    array = np.load(io.BytesIO(data))
+    array = load_npy(data)
     return array.view(dtype_of(element_type)) if array.dtype.kind == "V" else array
 
 
@@ -275,7 +264,7 @@ def test_sizes_of_dynamic_dimensions_come_from_the_array() -> None:
             ]
             for body, headers in bodies:
                 response = ask(app, content=body, headers=headers | {"Accept": formats.NPY})
-                np.testing.assert_array_equal(np.load(io.BytesIO(response.content)), x[::-1])
+                np.testing.assert_array_equal(load_npy(response.content), x[::-1])
         for body, headers in (
             (npy(np.zeros((5, 3), "f4")), NPY),
             (b"[[1,2]]", JSON),

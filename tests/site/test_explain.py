@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tests.support.node_host import ROOT
+from tests.support.paths import ROOT
 from xla_wasm import HloModule, Options
 from xla_wasm.site.explain import explain
 

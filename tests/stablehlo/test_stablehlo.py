@@ -13,12 +13,12 @@ import pytest
 from jax import export
 
 import xla_wasm.jax
-from tests.mlir.test_mlir_bytecode import sample_modules
 from tests.programs.hunt_stablehlo import check
 from tests.support import closeness
 from tests.support.closeness import assert_all, equal
 from tests.support.samples import check_host
 from tests.support.stablehlo_files import CAPTURES, artifact_of, bytecode_of, parsed, to_hlo
+from tests.support.stablehlo_samples import sample_modules
 from tests.support.whole_programs import PROGRAMS
 from xla_wasm import HloModule, evaluate
 from xla_wasm.errors import ArgumentError, ParseError, UnsupportedError, VerifyError, XlaWasmError

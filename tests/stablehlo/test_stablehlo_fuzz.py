@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from jax import export
 
-from tests.mlir.test_mlir_bytecode import modules
-from tests.stablehlo.test_stablehlo_sizes import PROGRAMS as SYMBOLIC
-from tests.stablehlo.test_stablehlo_sizes import arguments
 from tests.support.stablehlo_files import CAPTURES, SHARDY, artifact_of, bytecode_of, parsed
+from tests.support.stablehlo_samples import modules
+from tests.support.symbolic_sizes import PROGRAMS as SYMBOLIC
+from tests.support.symbolic_sizes import arguments
 from tests.support.whole_programs import PROGRAMS
 from xla_wasm import HloModule
 from xla_wasm.errors import ParseError, XlaWasmError

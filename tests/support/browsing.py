@@ -11,9 +11,10 @@ from typing import Any
 
 from playwright.sync_api import Page
 
+from tests.support.paths import ROOT
 from xla_wasm.site.serve import make_server
 
-SCREENSHOTS = Path(__file__).parents[2] / "dist" / "screenshots"
+SCREENSHOTS = ROOT / "dist" / "screenshots"
 PHONE: dict[str, Any] = {
     "viewport": {"width": 360, "height": 780},
     "device_scale_factor": 2,

@@ -22,7 +22,8 @@ from collections.abc import Iterable, Iterator
 from fnmatch import filter as matching
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
+
 PACKAGE, FRONT, CONFTEST = "xla_wasm", "xla_wasm/__init__.py", "tests/conftest.py"
 EVERYTHING = ("pyproject.toml", CONFTEST)
 """What every test depends on."""

@@ -6,12 +6,12 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 from mkdocs.config import load_config
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
+
 GENERATED = "reference/"
 """Where pages are that no file of the repository holds."""
 FENCE = re.compile(r"^( *)```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)

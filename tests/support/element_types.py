@@ -10,10 +10,8 @@ from tests.support.small_modules import module_of
 from xla_wasm.hlo import smallfloat
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.types import SMALL_FLOATS, TYPES
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.arrays import DTYPES, Array
 from xla_wasm.ops.sample import shape
-
-Array = np.ndarray[Any, Any]
 
 BELOW_A_BYTE = ("s1", "s2", "s4", "u1", "u2", "u4")
 IN_XLA = tuple(t for t in SMALL_FLOATS if t[:2] not in ("f6", "f4"))

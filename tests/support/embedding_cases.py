@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, partial
-from pathlib import Path
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +13,7 @@ from jax.sharding import PartitionSpec as P
 import xla_wasm
 from tests.support.hostio_cases import IN_LOOP, TURNED
 from tests.support.hostio_cases import module as hostio
+from tests.support.paths import ROOT
 from tests.support.replica_programs import entry, reduced, steps
 from xla_wasm import Artifact, HloModule, Options
 from xla_wasm.builder import Builder
@@ -21,7 +21,6 @@ from xla_wasm.hlo.layout import COMBINE
 from xla_wasm.hlo.shape import Layout, Shape
 from xla_wasm.jax import lower
 
-ROOT = Path(__file__).parents[2]
 DIGITS = ROOT / "examples" / "digits"
 
 NAMES = [
@@ -228,8 +227,8 @@ def renamed(artifact: Artifact, names: list[str]) -> Artifact:
     from tests.support.toy_artifact import lying
 
     for i, name in enumerate(names):
-        artifact = Artifact.open(lying(artifact, ("parameters", i, "name"), name))
-        artifact = Artifact.open(lying(artifact, ("results", i, "name"), name))
+        artifact = Artifact.open(lying(artifact, f"parameters.{i}.name", name))
+        artifact = Artifact.open(lying(artifact, f"results.{i}.name", name))
     return artifact
 
 

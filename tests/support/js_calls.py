@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,7 +14,9 @@ import pytest
 from playwright.sync_api import Browser, Page
 
 from tests.support import seeds
-from tests.support.node_host import ROOT, node_for, nodes
+from tests.support.node_host import node_for, nodes
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from tests.support.web_server import TYPES, Answer, Site
 
 Call = Callable[..., Any]
@@ -76,9 +77,7 @@ def runtime_command(runtime: str) -> list[Any]:
 def _in_node(node: Sequence[Any], script: str, site: Site) -> Call:
     def call(name: str, argument: Any = None) -> Any:
         command = [*node, SCRIPTS / "call_node.mjs", LOADER, site.url, script, name, json.dumps(argument)]
-        done = subprocess.run(command, capture_output=True, text=True, timeout=600)
-        assert done.returncode == 0, done.stderr[-4000:]
-        answer = json.loads(done.stdout)
+        answer = json.loads(output(command, timeout=600))
         # Deno and Bun start and end threads of their own at any time.
         assert answer["left"] == 0 or len(node) > 1, "threads are left"
         return answer["outcome"]

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import http.client
-import io
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -20,14 +16,17 @@ import pytest
 
 import xla_wasm
 from benchmarks import worker
-from tests.support.node_host import ROOT, node_for
+from tests.support.bodies import JSON, NPY, npy
+from tests.support.http_answers import Answer, request
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from xla_wasm import javascript
 
 TOOLS = worker.TOOLS
 EXAMPLES = worker.EXAMPLES
 FREE_PLAN = 3 << 20
 """What the least plan of the platform allows for the code, compressed."""
-JSON, NPY, NPZ, RAW = "application/json", "application/x-npy", "application/x-npz", "application/octet-stream"
 
 WORKER = """
 import { handler } from './xla-wasm/http/handler.js';
@@ -44,27 +43,6 @@ export default {
 };
 """
 CONFIG = {"name": "all", "main": "worker.js", "compatibility_date": "2026-07-01"}
-
-
-@dataclass
-class Answer:
-    """What came back."""
-
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        assert self.headers["content-type"] == JSON, self
-        return json.loads(self.body)
-
-    @property
-    def error(self) -> dict[str, Any]:
-        """What an error says; its body has the status too."""
-        error: dict[str, Any] = self.json["error"]
-        assert error["status"] == self.status >= 400 and error["message"], error
-        return error
 
 
 def need(tool: str) -> Path:
@@ -84,7 +62,7 @@ def _environment(folder: Path) -> dict[str, str]:
         "WRANGLER_HIDE_BANNER": "true",
         "XDG_CONFIG_HOME": str(folder / ".config"),
     }
-    return os.environ | quiet | {"PATH": os.pathsep.join(path), "PYTHONPATH": str(ROOT)}
+    return quiet | {"PATH": os.pathsep.join(path), "PYTHONPATH": str(ROOT)}
 
 
 def bundle(folder: Path, into: Path) -> str:
@@ -99,10 +77,7 @@ def bundle(folder: Path, into: Path) -> str:
         "--outdir",
         into,
     ]
-    command = list(map(str, wrangler))
-    done = subprocess.run(command, cwd=folder, env=_environment(folder), capture_output=True, text=True, timeout=300)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return done.stdout
+    return output(wrangler, folder, _environment(folder))
 
 
 @contextmanager
@@ -116,14 +91,8 @@ def serving(folder: Path, modules: Path | None = None) -> Iterator[str]:
 def ask(url: str, body: bytes | None = None, method: str | None = None, **headers: str) -> Answer:
     """One request; underscores in the names of headers stand for hyphens. It is a POST if it has a body."""
     parts = urlsplit(url)
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=120)
-    try:
-        named = {name.replace("_", "-"): value for name, value in headers.items()}
-        connection.request(method or ("GET" if body is None else "POST"), parts.path or "/", body, named)
-        response = connection.getresponse()
-        return Answer(response.status, {name.lower(): value for name, value in response.getheaders()}, response.read())
-    finally:
-        connection.close()
+    verb = method or ("GET" if body is None else "POST")
+    return request(parts.hostname or "", parts.port or 80, verb, parts.path or "/", body, headers)
 
 
 def post(url: str, value: Any, type: str = JSON, **headers: str) -> Answer:
@@ -132,44 +101,6 @@ def post(url: str, value: Any, type: str = JSON, **headers: str) -> Answer:
         value, type = npy(value), NPY
     body = value if isinstance(value, bytes) else json.dumps(value).encode()
     return ask(url, body, Content_Type=type, **headers)
-
-
-def npy(array: np.ndarray[Any, Any]) -> bytes:
-    """An array as numpy.save writes it."""
-    file = io.BytesIO()
-    np.save(file, array)
-    return file.getvalue()
-
-
-def npz(compressed: bool = False, *arrays: np.ndarray[Any, Any], **named: np.ndarray[Any, Any]) -> bytes:
-    """Arrays as numpy.savez writes them."""
-    file = io.BytesIO()
-    (np.savez_compressed if compressed else np.savez)(file, *arrays, **named)
-    return file.getvalue()
-
-
-def load_npy(data: bytes) -> np.ndarray[Any, Any]:
-    """The array of an .npy file."""
-    array: np.ndarray[Any, Any] = np.load(io.BytesIO(data))
-    return array
-
-
-def load_npz(data: bytes) -> dict[str, np.ndarray[Any, Any]]:
-    """The arrays of an .npz file."""
-    return dict(np.load(io.BytesIO(data)))
-
-
-def multipart(parts: list[tuple[str, str, str, bytes]]) -> tuple[bytes, str]:
-    """A form of (name, file name, type, content), and its Content-Type."""
-    boundary = "----WebKitFormBoundary7MA4YWxkTrZu0gW"
-    body = b""
-    for name, filename, type_, content in parts:
-        name = name.replace('"', "%22")
-        head = f'--{boundary}\r\nContent-Disposition: form-data; name="{name}"' + (
-            f'; filename="{filename}"' if filename else ""
-        )
-        body += (head + (f"\r\nContent-Type: {type_}" if type_ else "") + "\r\n\r\n").encode() + content + b"\r\n"
-    return body + f"--{boundary}--\r\n".encode(), f"multipart/form-data; boundary={boundary}"
 
 
 def identity(types: dict[str, str], shape: str) -> xla_wasm.HloModule:

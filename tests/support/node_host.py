@@ -6,7 +6,6 @@ import base64
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 from collections.abc import Sequence
 from functools import cache
@@ -16,10 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from xla_wasm.artifact import Artifact
 from xla_wasm.host.arrays import dtype_of
 
-ROOT = Path(__file__).parents[2]
 RUNNER = ROOT / "tests" / "js" / "run_artifact.mjs"
 PROBE = (
     f"import({json.dumps((ROOT / 'web' / 'features.js').as_uri())}).then(f => console.log(process.version, "
@@ -38,9 +38,7 @@ def nodes() -> dict[str, tuple[Path, bool]]:
     found: dict[str, tuple[Path, bool]] = {}
     for path in candidates:
         if path.exists():
-            version, relaxed = subprocess.run(
-                [path, "-e", PROBE], capture_output=True, text=True, check=True, timeout=60
-            ).stdout.split()
+            version, relaxed = output([path, "-e", PROBE]).split()
             found.setdefault(version, (path, relaxed == "true"))
     return found
 
@@ -72,16 +70,14 @@ def run_in_node(
         "calls": [[encode(array) for array in arrays] for arrays in calls],
     }
     node = node_for(artifact.manifest["target"])
-    done = subprocess.run([node, RUNNER], input=json.dumps(job), capture_output=True, text=True, timeout=600)
-    if done.returncode:
-        raise AssertionError(f"{node} failed:\n{done.stderr[-4000:]}")
+    said = output([node, RUNNER], input=json.dumps(job), timeout=600)
     leaves = [leaf for leaf in artifact.manifest["results"] if leaf["kind"] == "output"]
     return [
         [
             np.frombuffer(base64.b64decode(data), dtype_of(leaf["element_type"])).reshape(leaf["dimensions"]).copy()
             for data, leaf in zip(results, leaves, strict=True)
         ]
-        for results in json.loads(done.stdout)
+        for results in json.loads(said)
     ]
 
 

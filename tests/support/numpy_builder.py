@@ -63,6 +63,30 @@ def _fused(x: Array, y: Array, z: Array) -> Array:
     return np.where(usable, exact, plain)
 
 
+def _make(array: Array, dtype: str) -> Value:
+    assert array.dtype == DTYPES[dtype], (array.dtype, dtype)
+    return Value(array, dtype)
+
+
+def _of_one(operation: Callable[..., Any]) -> Callable[..., Value]:
+    """A method that applies a function of NumPy to an array."""
+
+    def method(self: NumpyBuilder, x: Value) -> Value:
+        return _make(operation(x.array), x.dtype)
+
+    return method
+
+
+def _of_two(operation: Callable[..., Any], dtype: str = "") -> Callable[..., Value]:
+    """A method that applies a function of NumPy to two arrays of a type; the result has that type or another."""
+
+    def method(self: NumpyBuilder, x: Value, y: Value) -> Value:
+        assert x.dtype == y.dtype, (x.dtype, y.dtype)
+        return _make(operation(x.array, y.array), dtype or x.dtype)
+
+    return method
+
+
 class NumpyBuilder:
     """`fused` selects the kind of fma; `functions` are the C symbols that `call` and `slow_path` may use."""
 
@@ -83,72 +107,53 @@ class NumpyBuilder:
         unsigned = np.uint64 if "64" in dtype else np.uint32
         return Value(np.asarray([pattern], unsigned).view(DTYPES[dtype]), dtype)
 
-    def _make(self, array: Array, dtype: str) -> Value:
-        assert array.dtype == DTYPES[dtype], (array.dtype, dtype)
-        return Value(array, dtype)
+    neg = _of_one(np.negative)
+    abs = _of_one(np.abs)
+    sqrt = _of_one(np.sqrt)
+    floor = _of_one(np.floor)
+    ceil = _of_one(np.ceil)
+    trunc = _of_one(np.trunc)
+    nearest = _of_one(np.rint)
+    not_ = _of_one(np.invert)
 
-    def _binary(self, operation: Callable[..., Any], x: Value, y: Value) -> Value:
-        assert x.dtype == y.dtype, (x.dtype, y.dtype)
-        return self._make(operation(x.array, y.array), x.dtype)
+    add = _of_two(np.add)
+    sub = _of_two(np.subtract)
+    mul = _of_two(np.multiply)
+    div = _of_two(np.divide)
+    copysign = _of_two(np.copysign)
+    and_ = _of_two(np.bitwise_and)
+    or_ = _of_two(np.bitwise_or)
+    xor = _of_two(np.bitwise_xor)
 
-    def add(self, x: Value, y: Value) -> Value:
-        return self._binary(np.add, x, y)
-
-    def sub(self, x: Value, y: Value) -> Value:
-        return self._binary(np.subtract, x, y)
-
-    def mul(self, x: Value, y: Value) -> Value:
-        return self._binary(np.multiply, x, y)
-
-    def div(self, x: Value, y: Value) -> Value:
-        return self._binary(np.divide, x, y)
-
-    def neg(self, x: Value) -> Value:
-        return self._make(np.negative(x.array), x.dtype)
-
-    def abs(self, x: Value) -> Value:
-        return self._make(np.abs(x.array), x.dtype)
-
-    def sqrt(self, x: Value) -> Value:
-        return self._make(np.sqrt(x.array), x.dtype)
-
-    def floor(self, x: Value) -> Value:
-        return self._make(np.floor(x.array), x.dtype)
-
-    def ceil(self, x: Value) -> Value:
-        return self._make(np.ceil(x.array), x.dtype)
-
-    def trunc(self, x: Value) -> Value:
-        return self._make(np.trunc(x.array), x.dtype)
-
-    def nearest(self, x: Value) -> Value:
-        return self._make(np.rint(x.array), x.dtype)
+    eq = _of_two(np.equal, "pred")
+    ne = _of_two(np.not_equal, "pred")
+    lt = _of_two(np.less, "pred")
+    le = _of_two(np.less_equal, "pred")
+    gt = _of_two(np.greater, "pred")
+    ge = _of_two(np.greater_equal, "pred")
 
     def min(self, x: Value, y: Value) -> Value:
         least = np.minimum(x.array, y.array)
         negative = np.signbit(x.array) | np.signbit(y.array)
-        return self._make(np.where((least == 0) & negative, -np.abs(least), least), x.dtype)
+        return _make(np.where((least == 0) & negative, -np.abs(least), least), x.dtype)
 
     def max(self, x: Value, y: Value) -> Value:
         greatest = np.maximum(x.array, y.array)
         positive = ~np.signbit(x.array) | ~np.signbit(y.array)
-        return self._make(np.where((greatest == 0) & positive, np.abs(greatest), greatest), x.dtype)
+        return _make(np.where((greatest == 0) & positive, np.abs(greatest), greatest), x.dtype)
 
     def pmin(self, x: Value, y: Value) -> Value:
-        return self._make(np.where(y.array < x.array, y.array, x.array), x.dtype)
+        return _make(np.where(y.array < x.array, y.array, x.array), x.dtype)
 
     def pmax(self, x: Value, y: Value) -> Value:
-        return self._make(np.where(x.array < y.array, y.array, x.array), x.dtype)
+        return _make(np.where(x.array < y.array, y.array, x.array), x.dtype)
 
     def fma(self, x: Value, y: Value, z: Value) -> Value:
         assert x.dtype == y.dtype == z.dtype
-        return self._make(_fused(x.array, y.array, z.array), x.dtype) if self.fused else self.add(self.mul(x, y), z)
+        return _make(_fused(x.array, y.array, z.array), x.dtype) if self.fused else self.add(self.mul(x, y), z)
 
     def fnma(self, x: Value, y: Value, z: Value) -> Value:
         return self.fma(self.neg(x), y, z)
-
-    def copysign(self, x: Value, y: Value) -> Value:
-        return self._binary(np.copysign, x, y)
 
     def bitcast(self, x: Value, dtype: str) -> Value:
         return Value(np.ascontiguousarray(x.array).view(DTYPES[dtype]), dtype)
@@ -159,18 +164,6 @@ class NumpyBuilder:
             whole = np.trunc(np.nan_to_num(x.array.astype(np.longdouble), nan=0.0, posinf=np.inf, neginf=-np.inf))
             return Value(np.clip(whole, info.min, info.max).astype(DTYPES[dtype]), dtype)
         return Value(x.array.astype(DTYPES[dtype]), dtype)
-
-    def and_(self, x: Value, y: Value) -> Value:
-        return self._binary(np.bitwise_and, x, y)
-
-    def or_(self, x: Value, y: Value) -> Value:
-        return self._binary(np.bitwise_or, x, y)
-
-    def xor(self, x: Value, y: Value) -> Value:
-        return self._binary(np.bitwise_xor, x, y)
-
-    def not_(self, x: Value) -> Value:
-        return self._make(np.invert(x.array), x.dtype)
 
     def andnot(self, x: Value, y: Value) -> Value:
         return self.and_(x, self.not_(y))
@@ -189,31 +182,9 @@ class NumpyBuilder:
     def shr_u(self, x: Value, amount: int) -> Value:
         return self._shift(np.right_shift, x, amount, "u")
 
-    def _compare(self, operation: Callable[..., Any], x: Value, y: Value) -> Value:
-        assert x.dtype == y.dtype, (x.dtype, y.dtype)
-        return self._make(operation(x.array, y.array), "pred")
-
-    def eq(self, x: Value, y: Value) -> Value:
-        return self._compare(np.equal, x, y)
-
-    def ne(self, x: Value, y: Value) -> Value:
-        return self._compare(np.not_equal, x, y)
-
-    def lt(self, x: Value, y: Value) -> Value:
-        return self._compare(np.less, x, y)
-
-    def le(self, x: Value, y: Value) -> Value:
-        return self._compare(np.less_equal, x, y)
-
-    def gt(self, x: Value, y: Value) -> Value:
-        return self._compare(np.greater, x, y)
-
-    def ge(self, x: Value, y: Value) -> Value:
-        return self._compare(np.greater_equal, x, y)
-
     def select(self, condition: Value, x: Value, y: Value) -> Value:
         assert condition.dtype == "pred" and x.dtype == y.dtype
-        return self._make(np.where(condition.array, x.array, y.array), x.dtype)
+        return _make(np.where(condition.array, x.array, y.array), x.dtype)
 
     def call(self, symbol: str, *args: Value) -> Value:
         result = self.functions[symbol](*(a.array for a in args))

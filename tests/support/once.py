@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable
@@ -14,11 +13,12 @@ from pathlib import Path
 import pytest
 
 from tests.support.node_host import node_for
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from xla_wasm.artifact import Artifact
 from xla_wasm.hlo.ir import Module
 from xla_wasm.options import Options
 
-ROOT = Path(__file__).parents[2]
 PYODIDE = ROOT / ".tools" / "pyodide" / "node_modules" / "pyodide"
 sys.path.append(str(ROOT / "tools"))
 
@@ -71,10 +71,7 @@ def _build(place: Path) -> None:
     shutil.copytree(ROOT, place / "source", ignore=left_out)
     # Without an environment of its own, for which Zig would be unpacked again.
     command = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    done = subprocess.run(
-        [*command, "--wheel-dir", place, place / "source"], capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stderr
+    output([*command, "--wheel-dir", place, place / "source"])
 
 
 def built_wheel(factory: pytest.TempPathFactory) -> Path:
@@ -93,8 +90,6 @@ def pyodide_folder(factory: pytest.TempPathFactory) -> Path:
 
         package(built_wheel(factory), PYODIDE, place / "dist")
         example = ROOT / "web" / "demo" / "playground" / "examples" / "gradient.hlo"
-        snapshot = [node_for("simd128"), ROOT / "tools" / "pyodide_snapshot.mjs", place / "dist", example]
-        done = subprocess.run(snapshot, capture_output=True, text=True, timeout=300)
-        assert done.returncode == 0, done.stderr[-2000:]
+        output([node_for("simd128"), ROOT / "tools" / "pyodide_snapshot.mjs", place / "dist", example])
 
     return once(factory, "pyodide", make) / "dist"

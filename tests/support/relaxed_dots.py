@@ -3,15 +3,12 @@ does it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import pytest
 
 from xla_wasm.loop import values
 from xla_wasm.loop.ir import Val
-
-Write = Callable[[values.Values, Val], None]
 
 
 class Engine(NamedTuple):

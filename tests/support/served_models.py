@@ -8,7 +8,6 @@ import sys
 import threading
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
-from pathlib import Path
 from typing import Any, TypeVar
 
 import httpx
@@ -16,6 +15,7 @@ import numpy as np
 import pytest
 
 import xla_wasm
+from tests.support.paths import ROOT
 from xla_wasm.artifact import Artifact
 from xla_wasm.server.app import Application
 from xla_wasm.server.engine import Engine
@@ -34,7 +34,6 @@ ENTRY e {
 """
 """Doubles up to eight rows."""
 Array = np.ndarray[Any, Any]
-ROOT = Path(__file__).parents[2]
 JSON = {"Content-Type": "application/json"}
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import shutil
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[2]
+from tests.support.paths import ROOT
+from tests.support.processes import output
+
 EXAMPLES = ROOT / "examples" / "embedding"
 WARNINGS = ["-Wall", "-Wextra", "-pedantic", "-Werror"]
 # What an undefined operation does is end the program, so that tests see it.
@@ -52,8 +53,7 @@ def environment() -> dict[str, str]:
 
 def build(command: Sequence[str | Path], **more: str) -> None:
     """Runs a compiler; a failure shows what it said."""
-    done = subprocess.run(command, capture_output=True, text=True, env=environment() | more, timeout=600)
-    assert done.returncode == 0, f"{' '.join(map(str, command))}\n{done.stdout}{done.stderr}"
+    output(command, env=environment() | more, timeout=600)
 
 
 def build_c(header: str, folder: Path, name: str = "host_c") -> Path:

@@ -11,6 +11,8 @@ import copy
 import hashlib
 import json
 import struct
+from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -169,18 +171,18 @@ def toy_expected(
     return [(x * 2 + sidecar + (np.float32(BIAS) + w)).astype(np.float32), np.array(k + 1, np.int64), x > 0]
 
 
-def change(path: str, value: Any) -> dict[str, Any]:
-    """The toy's manifest with the value at a dotted path replaced, or removed if `value` is KeyError."""
-    manifest = toy_manifest()
+def change(path: str, value: Any, manifest: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The toy's manifest, or another, with the value at a dotted path replaced, or removed if `value` is KeyError."""
+    changed = copy.deepcopy(manifest or toy_manifest())
     *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
-    place: Any = manifest
+    place: Any = changed
     for part in parents:
         place = place[part]
     if value is KeyError:
         del place[last]
     else:
         place[last] = value
-    return manifest
+    return changed
 
 
 # What a manifest may get wrong: where, the wrong value, and what the error says.
@@ -217,18 +219,21 @@ LIES: list[tuple[str, Any, str]] = [
 ]
 
 
-def lying(artifact: Artifact, path: tuple[str | int, ...], value: Any) -> bytes:
-    """The module of an artifact whose manifest says something else in one place."""
-    manifest = copy.deepcopy(artifact.manifest)
-    at: Any = manifest
-    for key in path[:-1]:
-        at = at[key]
-    at[path[-1]] = value
+def lying(artifact: Artifact, path: str, value: Any) -> bytes:
+    """The module of an artifact whose manifest says something else in one place, which a dotted path names."""
     # The manifest is the last section, so that another one can take its place.
     content = encode_manifest(artifact.manifest)
     bare = artifact.wasm[: artifact.wasm.index(content)]
     section = b"\0" + sized(named(SECTION) + content)
-    return with_manifest(bare[: len(bare) - (len(section) - len(content))], manifest)
+    return with_manifest(bare[: len(bare) - (len(section) - len(content))], change(path, value, artifact.manifest))
+
+
+def write_lies(artifact: Artifact, lies: Sequence[tuple[str, Any]], folder: Path) -> None:
+    """Files of the artifact with manifests that say something else, and their names in `lies.json`."""
+    names = [f"lie{i}.wasm" for i in range(len(lies))]
+    for name, (path, value) in zip(names, lies):
+        (folder / name).write_bytes(lying(artifact, path, value))
+    (folder / "lies.json").write_text(json.dumps(names))
 
 
 def safetensors(**arrays: np.ndarray[Any, Any]) -> bytes:

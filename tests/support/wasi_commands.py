@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -13,13 +12,13 @@ import numpy as np
 import wasmtime
 
 import xla_wasm
+from tests.support.bodies import Array, load_npy, npy
 from xla_wasm import Options
 from xla_wasm.artifact import Artifact
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.types import TYPES
 from xla_wasm.host.arrays import dtype_of
 
-Array = np.ndarray[Any, Any]
 MODULE_NAME = "m.wasm"
 """What the program is told that it is called."""
 TWO = """HloModule two
@@ -60,7 +59,7 @@ class Outcome:
     def array(self, name: str) -> Array:
         """An array that was written."""
         assert self.code == 0, self.err
-        return loaded((self.folder / name).read_bytes())
+        return load_npy((self.folder / name).read_bytes())
 
 
 @cache
@@ -115,26 +114,6 @@ def run(
         code = exit.code
     del store
     return Outcome(code, ends["stdout"].read_bytes(), ends["stderr"].read_text(errors="replace"), folder)
-
-
-def npy(array: Array) -> bytes:
-    """The bytes of a .npy file."""
-    content = io.BytesIO()
-    np.save(content, array)
-    return content.getvalue()
-
-
-def npz(deflated: bool = False, **arrays: Array) -> bytes:
-    """The bytes of a .npz file."""
-    content = io.BytesIO()
-    (np.savez_compressed if deflated else np.savez)(content, **arrays)  # type: ignore[arg-type]
-    return content.getvalue()
-
-
-def loaded(content: bytes) -> Array:
-    """The array of a .npy file; of types that NumPy lacks the bytes."""
-    array: Array = np.load(io.BytesIO(content))
-    return array
 
 
 def as_bytes(array: Array) -> bytes:

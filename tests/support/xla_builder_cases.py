@@ -23,13 +23,12 @@ from xla_wasm.hlo.attrs import (
 from xla_wasm.hlo.ir import Computation, Instruction, Module
 from xla_wasm.hlo.literal import Literal
 from xla_wasm.hlo.shape import Layout, Shape
-from xla_wasm.ops.arrays import TYPES_OF
+from xla_wasm.ops.arrays import TYPES_OF, Array
 from xla_wasm.ops.sample import Host, f32, f64, inf, nan, pred, s8, s32, u8, u32, u64
 
-Array = np.ndarray[Any, Any]
 Body = Callable[..., Instruction]
 c64 = partial(np.array, dtype=np.complex64)
-F32, S32, PRED, TOKEN = Shape("f32"), Shape("s32"), Shape("pred"), Shape("token")
+F32, S32 = Shape("f32"), Shape("s32")
 
 
 def function(body: Body, *shapes: Shape) -> Computation:

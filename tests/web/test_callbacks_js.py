@@ -12,8 +12,8 @@ import pytest
 
 import xla_wasm
 from tests.jax.test_callbacks import X, guarded
-from tests.stablehlo.test_stablehlo_sizes import symbolic
 from tests.support.js_calls import ENGINES, Call, calling, isolated_site, nothing
+from tests.support.symbolic_sizes import symbolic
 from tests.support.web_server import Answer
 from xla_wasm import HloModule, Options
 from xla_wasm.jax import lower

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.miniflare import JSON, NPY, NPZ, RAW, identity, load_npy, load_npz, npz, post, serving, write_worker
+from tests.support.bodies import JSON, NPY, NPZ, RAW, Array, load_npy, load_npz, npz
+from tests.support.miniflare import identity, post, serving, write_worker
 from xla_wasm.hlo.types import ARRAY_TYPES, TYPES
 from xla_wasm.host.arrays import dtype_of
 
-Array = np.ndarray[Any, Any]
 ALL = sorted(ARRAY_TYPES)
 NUMPY = [name for name in ALL if dtype_of(name).type.__module__ == "numpy"]
 FLOATS = [name for name in ALL if TYPES[name].kind == "float"]

@@ -12,24 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from tests.support.miniflare import (
-    JSON,
-    NPY,
-    NPZ,
-    RAW,
-    ask,
-    identity,
-    load_npy,
-    load_npz,
-    multipart,
-    npy,
-    npz,
-    post,
-    serving,
-    write_worker,
-)
+from tests.support.bodies import JSON, NPY, NPZ, RAW, load_npy, load_npz, multipart, npy, npz
+from tests.support.miniflare import ask, identity, post, serving, write_worker
 
-Array = np.ndarray[Any, Any]
 MIXED = {"a": "f32", "b": "s64", "c": "pred", "d": "c64"}
 FORM = "multipart/form-data; boundary=x"
 X = np.arange(6, dtype=np.float32).reshape(2, 3) / 4

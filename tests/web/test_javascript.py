@@ -15,8 +15,10 @@ import pytest
 
 import xla_wasm
 from tests.host.test_structures import PARAMS, X, f
-from tests.support.node_host import ROOT, node_for
-from tests.support.toy_artifact import toy_manifest
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
+from tests.support.processes import output
+from tests.support.toy_artifact import change, toy_manifest
 from tests.web.test_structures_js import Pair
 from xla_wasm import ArtifactError, Options, javascript
 from xla_wasm.artifact import Artifact
@@ -61,34 +63,25 @@ const prototypes = [inputs, results].map((table) => Object.getPrototypeOf(table)
 console.log(JSON.stringify({ inputs: Object.keys(inputs), results: Object.keys(results), prototypes, forged: globalThis.forged ?? null }));
 """  # noqa: E501
 # What a manifest may hold in the place of what belongs there, and what is said of it.
-FORGED: dict[str, tuple[tuple[str | int, ...], Any, str]] = {
-    "code as a dimension": (("parameters", 0, "dimensions"), [f"({CODE}, 2)", 3], r"at parameters\[0\].dimensions"),
-    "code as a dimension of a result": (
-        ("results", 0, "dimensions"),
-        [f"({CODE}, 2)", 3],
-        r"at results\[0\].dimensions",
-    ),
-    "true as a dimension": (("parameters", 0, "dimensions"), [True, 3], r"at parameters\[0\].dimensions"),
-    "a dimension below none": (("parameters", 0, "dimensions"), [-1, 3], r"at parameters\[0\].dimensions"),
-    "code as a type": (("parameters", 0, "element_type"), f"f32*/ {CODE} /*", r"at parameters\[0\].element_type"),
-    "code as a size": (("parameters", 0, "sizes"), [f"*/ {CODE} /*", None], r"at parameters\[0\].sizes"),
-    "a list as a name": (("parameters", 0, "name"), [CODE], r"at parameters\[0\].name"),
-    "a list as the producer": (("producer",), [CODE], "at producer"),
-    "no producer": (("producer",), None, "at producer"),
-    "a number as the name": (("name",), 3, "at name"),
-    "another kind": (("parameters", 0, "kind"), "inputs", r"at parameters\[0\].kind"),
-    "no parameters": (("parameters",), {}, "at parameters"),
-    "code as the pages": (("pages",), CODE, "at pages"),
+FORGED: dict[str, tuple[str, Any, str]] = {
+    "code as a dimension": ("parameters.0.dimensions", [f"({CODE}, 2)", 3], r"at parameters\[0\].dimensions"),
+    "code as a dimension of a result": ("results.0.dimensions", [f"({CODE}, 2)", 3], r"at results\[0\].dimensions"),
+    "true as a dimension": ("parameters.0.dimensions", [True, 3], r"at parameters\[0\].dimensions"),
+    "a dimension below none": ("parameters.0.dimensions", [-1, 3], r"at parameters\[0\].dimensions"),
+    "code as a type": ("parameters.0.element_type", f"f32*/ {CODE} /*", r"at parameters\[0\].element_type"),
+    "code as a size": ("parameters.0.sizes", [f"*/ {CODE} /*", None], r"at parameters\[0\].sizes"),
+    "a list as a name": ("parameters.0.name", [CODE], r"at parameters\[0\].name"),
+    "a list as the producer": ("producer", [CODE], "at producer"),
+    "no producer": ("producer", None, "at producer"),
+    "a number as the name": ("name", 3, "at name"),
+    "another kind": ("parameters.0.kind", "inputs", r"at parameters\[0\].kind"),
+    "no parameters": ("parameters", {}, "at parameters"),
+    "code as the pages": ("pages", CODE, "at pages"),
 }
 
 
-def forged(path: tuple[str | int, ...], value: Any) -> Artifact:
-    manifest = toy_manifest()
-    place: Any = manifest
-    for key in path[:-1]:
-        place = place[key]
-    place[path[-1]] = value
-    return Artifact(b"", manifest, b"weights")
+def forged(path: str, value: Any) -> Artifact:
+    return Artifact(b"", change(path, value), b"weights")
 
 
 @pytest.mark.parametrize("name", FORGED)
@@ -130,22 +123,9 @@ def test_names_are_text(kind: str, tmp_path: Path) -> None:
     (tmp_path / "package.json").write_text('{"type": "module"}')
     (tmp_path / "loader.js").write_text(LOADER)
     (tmp_path / "show.js").write_text(SHOW)
-    done = subprocess.run([node_for("simd128"), "show.js"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout) == {"inputs": NAMES, "results": NAMES, "prototypes": [True, True], "forged": None}
-    compiler = ROOT / ".tools" / "node_modules" / "typescript" / "bin" / "tsc"
-    command = [
-        node_for("relaxed-simd"),
-        compiler,
-        "--noEmit",
-        "--strict",
-        "--module",
-        "esnext",
-        "--target",
-        "es2022",
-        files[1],
-    ]
-    said = subprocess.run(list(map(str, command)), cwd=tmp_path, capture_output=True, text=True, timeout=120).stdout
+    said = json.loads(output([node_for("simd128"), "show.js"], tmp_path))
+    assert said == {"inputs": NAMES, "results": NAMES, "prototypes": [True, True], "forged": None}
+    said = typescript(tmp_path, "--noEmit --strict --module esnext --target es2022", files[1])
     assert [line for line in said.splitlines() if "error TS2307" not in line and "error TS7016" not in line] == []
 
 
@@ -202,15 +182,17 @@ MISTYPED_TREES = [
 ]
 
 
+def typescript(folder: Path, options: str, *files: str | Path) -> str:
+    """What the compiler of TypeScript says of files."""
+    compiler = ROOT / ".tools" / "node_modules" / "typescript" / "bin" / "tsc"
+    command = [node_for("relaxed-simd"), compiler, *options.split(), *files]
+    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200).stdout
+
+
 def types_checked(folder: Path, *files: str) -> str:
     """What the compiler of TypeScript says of files beside models and the loader."""
-    compiler = ROOT / ".tools" / "node_modules" / "typescript" / "bin" / "tsc"
-    options = (
-        "--noEmit --strict --allowJs --target es2022 --lib es2022,dom,dom.iterable --module esnext "
-        "--moduleResolution bundler"
-    ).split()
-    command = [str(node_for("relaxed-simd")), str(compiler), *options, *files]
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200).stdout
+    libraries = "--target es2022 --lib es2022,dom,dom.iterable --module esnext --moduleResolution bundler"
+    return typescript(folder, f"--noEmit --strict --allowJs {libraries}", *files)
 
 
 def test_types_of_structures(tmp_path: Path) -> None:

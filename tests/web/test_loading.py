@@ -4,7 +4,6 @@ Chromium."""
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,9 @@ from playwright.sync_api import Page
 
 import xla_wasm
 from tests.support.js_calls import ENGINES
-from tests.support.node_host import ROOT, nodes
+from tests.support.node_host import nodes
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from tests.support.toy_artifact import SHAPE, SIDECAR, safetensors, toy, toy_manifest
 from tests.support.web_server import TYPES, Answer, Site
 from xla_wasm import HloModule, Options
@@ -181,9 +182,7 @@ def test_in_node(engine: str, site: Site) -> None:
         (ROOT / "web" / "xla_wasm.js").as_uri(),
         site.url,
     ]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr[-4000:]
-    assert json.loads(done.stdout) == []
+    assert json.loads(output(command)) == []
 
 
 def test_in_chromium(page: Page, site: Site) -> None:

@@ -6,7 +6,6 @@ import base64
 import copy
 import json
 import random
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,9 @@ import pytest
 import xla_wasm
 from tests.support import seeds
 from tests.support.embedding_cases import collective, counter, divided, dynamic, fed, in_parts, sent
-from tests.support.node_host import ROOT, node_for
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from tests.support.toy_artifact import toy
 from xla_wasm import Artifact
 from xla_wasm.artifact import encode_manifest
@@ -123,9 +124,7 @@ def test_hosts_agree(name: str, tmp_path: Path) -> None:
     }
     (tmp_path / "programs.json").write_text(json.dumps([program]))
     command = [node_for("simd128"), ROOT / "tests" / "js" / "manifests.mjs", tmp_path / "programs.json"]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=280)
-    assert done.returncode == 0, done.stderr[-3000:]
-    (said,) = json.loads(done.stdout)
+    (said,) = json.loads(output(command))
     own = [in_python(artifact, manifest) for manifest, _ in cases]
     assert own[0] is None and said[0] is None, (own[0], said[0])
     assert sum(answer is not None for answer in own) > len(own) // 3

@@ -4,7 +4,6 @@ Chromium."""
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,9 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 
-from tests.support.node_host import ROOT, nodes
+from tests.support.node_host import nodes
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from tests.support.toy_artifact import SIDECAR, WAT, change, safetensors, toy
 from tests.support.web_server import TYPES, Answer, Site
 
@@ -74,9 +75,7 @@ def test_in_node(version: str, site: Site) -> None:
     node, _ = nodes()[version]
     script = ROOT / "tests" / "js" / "misuse_node.mjs"
     command: list[str | Path] = [node, SMALL_MEMORY, script, (ROOT / "web" / "xla_wasm.js").as_uri(), site.url]
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stderr[-4000:]
-    outcome = json.loads(done.stdout)
+    outcome = json.loads(output(command))
     assert outcome["wrong"] == [] and outcome["count"] >= LEAST
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +12,9 @@ import pytest
 
 import xla_wasm
 from tests.support.differential import BOTH, differential
-from tests.support.node_host import ROOT, encode, in_node, node_for, nodes, run_in_node
+from tests.support.node_host import encode, in_node, node_for, nodes, run_in_node
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from tests.support.toy_artifact import LIES, SHAPE, SIDECAR, WAT, change, toy, toy_expected, toy_manifest
 
 X = np.array([[1, -3, 3], [0.5, 0, 9]], np.float32)
@@ -70,11 +71,8 @@ def fixtures(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("version", nodes())
 def test_loader(version: str, fixtures: Path) -> None:
     node, relaxed = nodes()[version]
-    environment = os.environ | {"FIXTURES": str(fixtures), "RELAXED": json.dumps(relaxed)}
-    done = subprocess.run(
-        [node, ROOT / "tests/js/loader.test.mjs"], env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    environment = {"FIXTURES": str(fixtures), "RELAXED": json.dumps(relaxed)}
+    output([node, ROOT / "tests/js/loader.test.mjs"], env=environment)
 
 
 @pytest.mark.parametrize("target", ["simd128", "relaxed-simd"])
@@ -130,5 +128,4 @@ def test_the_types_hold() -> None:
     ).split()
     files = [ROOT / "web" / name for name in ("xla_wasm.js", "worker.js", "http/handler.js", "parts.js")]
     files += sorted([*(ROOT / "web" / "demo").rglob("*.js"), *(ROOT / "benchmarks" / "web").glob("*.js")])
-    done = subprocess.run([found, *files, *options], capture_output=True, text=True, timeout=120)
-    assert done.returncode == 0, done.stdout
+    output([found, *files, *options])

@@ -6,7 +6,6 @@ import base64
 import hashlib
 import json
 import shutil
-import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator
@@ -22,8 +21,10 @@ import xla_wasm
 import xla_wasm.jax
 from tests.support import fake_js, host_checks
 from tests.support.browsing import served
-from tests.support.node_host import ROOT, node_for
+from tests.support.node_host import node_for
 from tests.support.once import PYODIDE, pyodide_folder
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from tests.support.toy_artifact import WAT, toy, toy_manifest, with_manifest
 from tests.support.whole_programs import PROGRAMS
 from xla_wasm.host.layouts import pack
@@ -137,13 +138,7 @@ def in_node(folder: Path, script: str, data: Path) -> None:
     """Runs Python in Pyodide, with `data` as /data; what it raises fails the test."""
     file = data / "script.py"
     file.write_text(script)
-    done = subprocess.run(
-        [node_for("relaxed-simd"), ROOT / "tests/js/pyodide.mjs", folder, file, data],
-        capture_output=True,
-        text=True,
-        timeout=300,
-    )
-    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+    output([node_for("relaxed-simd"), ROOT / "tests/js/pyodide.mjs", folder, file, data])
 
 
 def test_the_wheels_entry(folder: Path) -> None:

@@ -26,7 +26,7 @@ from tests.support.collective_programs import Grid, every_collective
 from tests.support.firefox import Firefox
 from tests.support.js_calls import ENGINES, IN_A_PAGE, OLDEST_NODE, Call, call_fixture, isolated_site, nothing
 from tests.support.programs_sharded import PROGRAMS
-from tests.support.replica_programs import entry, reduced, ring, steps
+from tests.support.replica_programs import Array, entry, reduced, ring, steps
 from tests.support.scripted_devices import LIES, SHARD_LIES, lies, scripted
 from tests.support.web_server import Answer, Site
 from xla_wasm import Options
@@ -34,8 +34,6 @@ from xla_wasm.artifact import Artifact
 from xla_wasm.host.arrays import dtype_of
 from xla_wasm.jax import lower, mesh
 from xla_wasm.loop import pieces
-
-Array = np.ndarray[Any, Any]
 
 TRANSPORTS = ("shared", "messages")
 TIMES = seeds.count(10, 50)

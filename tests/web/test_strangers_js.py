@@ -13,7 +13,7 @@ import pytest
 import xla_wasm
 from tests.support import seeds
 from tests.support.js_calls import ENGINES, Call, call_fixture, isolated_site, nothing
-from tests.support.node_host import ROOT
+from tests.support.paths import ROOT
 from tests.support.replica_programs import reduced
 from tests.support.stranger_modules import CUSTOM, ENDLESS, EXCHANGE, OUTFEED, manifest, module
 from tests.support.toy_artifact import leaf, safetensors, toy, with_manifest

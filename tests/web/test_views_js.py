@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
 from pathlib import Path
 
 import pytest
 
 import xla_wasm
-from tests.support.node_host import ROOT, nodes
+from tests.support.node_host import nodes
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from xla_wasm import Options
 from xla_wasm.hlo.ir import Module
 
@@ -66,8 +66,4 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("version", nodes())
 def test_views(version: str, folder: Path) -> None:
     node, _ = nodes()[version]
-    environment = os.environ | {"FIXTURES": str(folder)}
-    done = subprocess.run(
-        [node, ROOT / "tests/js/views.test.mjs"], env=environment, capture_output=True, text=True, timeout=300
-    )
-    assert done.returncode == 0, done.stdout[-6000:] + done.stderr[-2000:]
+    output([node, ROOT / "tests/js/views.test.mjs"], env={"FIXTURES": str(folder)})

@@ -17,24 +17,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 import xla_wasm
-from tests.support.miniflare import (
-    EXAMPLES,
-    FREE_PLAN,
-    JSON,
-    NPY,
-    NPZ,
-    RAW,
-    ask,
-    bundle,
-    load_npy,
-    load_npz,
-    multipart,
-    npy,
-    npz,
-    post,
-    serving,
-)
-from tests.support.node_host import ROOT
+from tests.support.bodies import JSON, NPY, NPZ, RAW, load_npy, load_npz, multipart, npy, npz
+from tests.support.miniflare import EXAMPLES, FREE_PLAN, ask, bundle, post, serving
+from tests.support.paths import ROOT
 from xla_wasm import javascript
 
 DIGITS = ROOT / "examples" / "digits"

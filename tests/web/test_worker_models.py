@@ -7,7 +7,6 @@ import importlib.util
 import json
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -18,25 +17,12 @@ import numpy as np
 import pytest
 
 import xla_wasm
+from tests.support.bodies import JSON, NPY, NPZ, load_npy, load_npz, npy, npz
 from tests.support.hostio_cases import module as host_module
-from tests.support.miniflare import (
-    CONFIG,
-    EXAMPLES,
-    FREE_PLAN,
-    JSON,
-    NPY,
-    NPZ,
-    Answer,
-    ask,
-    bundle,
-    load_npy,
-    load_npz,
-    npy,
-    npz,
-    post,
-    serving,
-)
-from tests.support.node_host import ROOT, node_for
+from tests.support.miniflare import CONFIG, EXAMPLES, FREE_PLAN, Answer, ask, bundle, post, serving
+from tests.support.node_host import node_for
+from tests.support.paths import ROOT
+from tests.support.processes import output
 from tests.support.toy_artifact import SHAPE, toy, toy_expected
 from xla_wasm import HloModule, Options, javascript
 from xla_wasm.site import minilm
@@ -297,10 +283,9 @@ def test_a_module_is_handed_over_in_node_too(sidecar: bool, tmp_path: Path) -> N
         "console.log(await load(await WebAssembly.compile(await readFile('model.wasm'))).catch((error) => "
         "error.message));\n"
     )
-    done = subprocess.run([node_for("simd128"), "run.mjs"], cwd=tmp_path, capture_output=True, text=True, timeout=60)
-    name = "toy toy" if sidecar else "counter counter"
-    assert done.stdout.startswith(name), done.stderr
-    assert ("must have 24 bytes and none was given" in done.stdout) == sidecar
+    said = output([node_for("simd128"), "run.mjs"], tmp_path)
+    assert said.startswith("toy toy" if sidecar else "counter counter")
+    assert ("must have 24 bytes and none was given" in said) == sidecar
 
 
 def test_the_command(tmp_path: Path) -> None:
@@ -315,9 +300,7 @@ def test_the_command(tmp_path: Path) -> None:
             "m.wasm",
             *words,
         ]
-        done = subprocess.run(list(map(str, command)), cwd=tmp_path, capture_output=True, text=True, timeout=120)
-        assert done.returncode == 0, done.stderr
-        return done.stdout
+        return output(command, tmp_path)
 
     assert "memory 0.2 MB of the 128 MB" in xla("--kind", "worker")
     with pytest.raises(xla_wasm.ArgumentError, match="no JavaScript of kind 'edge': choose one of module, worker"):

@@ -1,0 +1,8 @@
+"""The command line in this process."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+Cli = Callable[..., tuple[int, str, str]]
+"""What the fixture `xla_wasm` gives: takes the words of a command, returns its exit code, output and error output."""

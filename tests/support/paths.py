@@ -1,0 +1,5 @@
+"""Where the project lies. A path below it stands in the test that reads it: `--changed` looks for its names there."""
+
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]

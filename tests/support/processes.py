@@ -1,0 +1,24 @@
+"""Programs that tests start and wait for."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+
+def output(
+    command: Iterable[object],
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+    input: str | None = None,
+    timeout: float = 300,
+) -> str:
+    """What a program prints that ends well. If it does not, the failure shows all that it said. `env` is added to the
+    environment of this process."""
+    words = [str(word) for word in command]
+    environment = os.environ | (env or {})
+    done = subprocess.run(words, cwd=cwd, env=environment, input=input, capture_output=True, text=True, timeout=timeout)
+    assert done.returncode == 0, f"{words} ended with {done.returncode}:\n{done.stdout[-6000:]}\n{done.stderr[-6000:]}"
+    return done.stdout
