@@ -1,15 +1,17 @@
-"""What a module imports and exports follows from its target alone."""
+"""What a module imports and exports follows from its target alone, and JavaScript knows all targets and features."""
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import pytest
 import wasmtime
 
+from tests.support.paths import ROOT
 from xla_wasm.assemble.assemble import boundary
 from xla_wasm.assemble.driver import copy_kernel, init_function, layout, run_function, step_function
-from xla_wasm.target import EXPORTS, MEMORY, TARGETS, TUNES, Target
+from xla_wasm.target import EXPORTS, FEATURES, MEMORY, TARGETS, THREADS, TUNES, Target
 from xla_wasm.wasm.module import Module
 
 
@@ -35,3 +37,14 @@ def test_a_target_may_have_the_memory_imported() -> None:
     module = compiled_for(replace(Target.named("simd128"), memory=("env", "shared")))
     assert [(item.module, item.name) for item in module.imports] == [("env", "shared")]
     assert [item.name for item in module.exports] == [*EXPORTS]
+
+
+def test_javascript_probes_every_feature() -> None:
+    probes = (ROOT / "web" / "features.js").read_text()
+    assert set(re.findall(r"^  '?([\w-]+)'?: probe\(", probes, re.MULTILINE)) == {*FEATURES, THREADS}
+
+
+@pytest.mark.parametrize("file", ["manifest.js", "source.js", "diagnostics/hints.js"])
+def test_javascript_names_every_target(file: str) -> None:
+    text = (ROOT / "web" / file).read_text()
+    assert [name for name in TARGETS if not re.search(rf"(?<![\w-]){name}(?![\w-])", text)] == []

@@ -102,7 +102,7 @@ def find_host(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, Artifa
             if language == "c":
                 built[language + header] = build_c(header, folder / str(len(built)))
             else:
-                built[language] = (build_rust if language == "rust" else build_go)(folder)
+                built[language] = {"rust": build_rust, "go": build_go}[language](folder)
         return built[language + header]
 
     return find
