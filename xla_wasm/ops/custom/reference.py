@@ -9,10 +9,9 @@ from typing import Any
 from ...errors import ArgumentError, UnsupportedError, counted
 from ...hlo.ir import Computation, Instruction
 from ...hlo.op import REQUIRED
-from ...hlo.shape import Shape
 from ...hlo.strings import filled
 from ...writing.writer import Writer
-from ..arrays import DTYPES, Value, fits
+from ..arrays import DTYPES, Value, fits, nested
 from ..linalg.reference import ROUTINES
 from ..request import REQUEST
 from ..table import OPS
@@ -68,13 +67,7 @@ def _of_function(instr: Instruction, given: Any) -> Value:
         raise ArgumentError(
             f"{instr.where}: the function gave {counted(len(results), 'array')}, {len(leaves)} are declared"
         )
-    return _nested(instr.shape, iter(results))
-
-
-def _nested(shape: Shape, flat: Any) -> Value:
-    if shape.is_tuple:
-        return tuple(_nested(s, flat) for s in shape.tuple_shapes)
-    return None if shape.is_token else next(flat)
+    return nested(instr.shape, iter(results))
 
 
 def _expanded(instr: Instruction, rule: Callable[[Writer, Instruction], Instruction]) -> Computation:

@@ -292,10 +292,14 @@ def cos(a: Complex) -> Complex:
     return x.apply("cosine") * cosh_ * factor, x.apply("sine") * y.compare("GT", 0.0).choose(-sinh_, sinh_) * factor
 
 
-def sinh(a: Complex) -> Complex:
-    """-i sin(iz)."""
-    re, im = sin((-a[1], a[0]))
+def _turned(function: Callable[[Complex], Complex], a: Complex) -> Complex:
+    """-i f(iz)."""
+    re, im = function((-a[1], a[0]))
     return im, -re
+
+
+def sinh(a: Complex) -> Complex:
+    return _turned(sin, a)
 
 
 def cosh(a: Complex) -> Complex:
@@ -316,9 +320,7 @@ def tanh(a: Complex) -> Complex:
 
 
 def tan(a: Complex) -> Complex:
-    """-i tanh(iz)."""
-    re, im = tanh((-a[1], a[0]))
-    return im, -re
+    return _turned(tanh, a)
 
 
 # --- inverse functions, after Kahan ---------------------------------------------------------------------------------
@@ -341,9 +343,7 @@ def acos(a: Complex) -> Complex:
 
 
 def asinh(a: Complex) -> Complex:
-    """-i asin(iz)."""
-    re, im = asin((-a[1], a[0]))
-    return im, -re
+    return _turned(asin, a)
 
 
 def acosh(a: Complex) -> Complex:
@@ -372,9 +372,7 @@ def atanh(a: Complex) -> Complex:
 
 
 def atan(a: Complex) -> Complex:
-    """-i atanh(iz)."""
-    re, im = atanh((-a[1], a[0]))
-    return im, -re
+    return _turned(atanh, a)
 
 
 def atan2(a: Complex, c: Complex) -> Complex:
