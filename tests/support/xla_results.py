@@ -17,20 +17,20 @@ import os
 import platform
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes  # noqa: F401  numpy gets to know the names of its types
 import numpy as np
 
 from . import seeds
+from .paths import ROOT
 
 Array = np.ndarray[Any, Any]
 Results = list[list[Array]]
 """Of each device."""
 
-_PACK = Path(__file__).parents[1] / "data" / "xla_results.json.gz"
-_FOLDER = Path(__file__).parents[2] / ".tools" / "xla-results"
+_PACK = ROOT / "tests" / "data" / "xla_results.json.gz"
+_FOLDER = ROOT / ".tools" / "xla-results"
 _MOST, _MOST_PACKED = 1 << 20, 1 << 12
 """Bytes of results that are kept, and of those that become part of the tree."""
 
