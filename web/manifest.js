@@ -66,7 +66,7 @@ const MAX_RANK = 32;
 
 /** @type {(where: string, why: string) => never} */
 export function fail(where, why) {
-  throw new ArtifactError(`the artifact's manifest is wrong at ${where || 'the top'}: ${why}; compile it again`);
+  throw new ArtifactError(`the artifact's manifest is wrong at ${where || 'the top'}: ${why}`);
 }
 
 /** @type {(where: string, what: string, value: unknown) => never} */

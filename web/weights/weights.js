@@ -236,7 +236,7 @@ async function pourSidecar(destination, entries, source, report) {
       const { name, index, staging, bytes, sidecar_offset, sha256 } = entries[next];
       if (sidecar_offset < reader.position)
         throw new ArtifactError(
-          `the artifact's manifest is wrong: the weights of '${name}' overlap others in the file; compile it again`,
+          `the artifact's manifest is wrong: the weights of '${name}' overlap others in the file`,
         );
       await reader.read(sidecar_offset - reader.position);
       const place = new Uint8Array(buffer, staging, bytes);

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
-from ..errors import ArtifactError
+from ..errors import COMPILE_ANEW, ArtifactError
 from .manifest_fields import MAX_INT, Field, field_of
 
 T = TypeVar("T")
@@ -22,10 +22,10 @@ class Object:
             self.fail("", f"expected an object, got {show(raw)}")
         self.raw = raw
 
-    def fail(self, key: str, why: str, cure: str = "compile it again") -> NoReturn:
+    def fail(self, key: str, why: str, cure: str = COMPILE_ANEW) -> NoReturn:
         """Raises the error for a field, or with "" for the object itself."""
         where = f"{self.path}.{key}".strip(".") or "the top"
-        raise ArtifactError(f"the artifact's manifest is wrong at {where}: {why}; {cure}")
+        raise ArtifactError(f"the artifact's manifest is wrong at {where}: {why}{cure}")
 
     def field(self, key: str) -> Field:
         """The row of a field in the table."""

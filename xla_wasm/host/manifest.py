@@ -253,7 +253,7 @@ def _manifest(top: Object) -> Manifest:
         top.fail(
             "format",
             f"this xla_wasm reads {formats}, the artifact has {version}",
-            "compile it again or use the matching version",
+            ": compile it again or use the matching version",
         )
     for feature in top.texts("features"):
         if feature not in (*FEATURES, THREADS):
