@@ -229,7 +229,7 @@ export async function stolen({ load }, base) {
   const inputs = given(alone);
   const [expected] = alone.run(...inputs);
   for (let i = 0; i < 2; i++) {
-    const exe = await load(`${base}/product-threads.wasm`, { threads: 2, timeout: 1 });
+    const exe = await load(`${base}/product-threads.wasm`, { threads: 2, timeout: 3 });
     if (!same(exe.run(...inputs)[0], expected)) wrong.push('another result before');
     const script = new URL('thief.mjs', import.meta.url);
     const node = globalThis.Worker ? undefined : process.getBuiltinModule('node:worker_threads');
@@ -245,7 +245,7 @@ export async function stolen({ load }, base) {
       said = `${error.name}: ${error.message}`;
     }
     const wanted =
-      "LimitError: a call of 'jit__lambda' took longer than the 1 s that the option timeout allows; load it again, with " +
+      "LimitError: a call of 'jit__lambda' took longer than the 3 s that the option timeout allows; load it again, with " +
       'a longer timeout';
     if (said !== wanted) wrong.push(said);
     exe.dispose();

@@ -23,6 +23,7 @@ from tests.support.browsing import SCREENSHOTS, served
 from tests.support.once import pyodide_folder
 from tests.support.paths import ROOT
 from xla_wasm.errors import XlaWasmError
+from xla_wasm.jax import lower
 from xla_wasm.site import pages
 from xla_wasm.site.explain import Workbench, failure
 
@@ -361,6 +362,38 @@ def test_what_never_ends_can_be_stopped(shared: Page) -> None:
     paste(shared, DOUBLE)
     done(shared)
     expect(shared.locator("#outputs pre")).to_be_visible()
+
+
+LOADS = """async (modules) => {
+  const worker = new Worker('/demo/playground/runner.js', { type: 'module' });
+  const answers = [];
+  const all = new Promise((done, fail) => {
+    setTimeout(() => fail(new Error(`${answers.length} answers in a minute`)), 60_000);
+    worker.onerror = ({ message }) => fail(new Error(message));
+    worker.onmessage = ({ data }) => {
+      answers.push(data);
+      if (answers.length === modules.length)
+        worker.postMessage({ id: modules.length, kind: 'run', inputs: [Float32Array.of(1, 2)] });
+      else if (answers.length > modules.length) done();
+    };
+  });
+  for (const [id, text] of modules.entries())
+    worker.postMessage({ id, kind: 'load', wasm: Uint8Array.from(atob(text), (c) => c.charCodeAt(0)) });
+  await all;
+  worker.terminate();
+  const { failure, outputs } = answers.pop();
+  return [answers.map(({ id }) => id), failure?.message ?? [...outputs[0]].slice(0, 3)];
+}"""
+
+
+def test_the_last_of_modules_that_are_loaded_at_once_runs(page: Page, site: str) -> None:
+    """The first is large, so that the engine reads it longer."""
+    numbers = np.random.default_rng(0).random(1 << 21, np.float32)
+    programs = lambda x: x[0] + numbers, lambda x: x + x
+    modules = [xla_wasm.compile(lower(program, np.zeros(2, np.float32))).wasm for program in programs]
+    page.goto(f"{site}/demo/")
+    order, result = page.evaluate(LOADS, [base64.b64encode(wasm).decode() for wasm in modules])
+    assert order == [0, 1] and result == [2, 4]
 
 
 def test_on_a_phone_in_the_dark(chromium: Browser, site: str) -> None:

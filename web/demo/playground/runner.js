@@ -17,7 +17,15 @@ const shown = (/** @type {any} */ { name, element_type, dimensions, kind, bytes 
   bytes,
 });
 
-scope.onmessage = async (/** @type {MessageEvent} */ { data }) => {
+// One message after another: of two modules that are loaded at once, the one that was asked for last might be there
+// first.
+let answered = Promise.resolve();
+scope.onmessage = (/** @type {MessageEvent} */ { data }) => {
+  answered = answered.then(() => answer(data));
+};
+
+/** @param {any} data a message */
+async function answer(data) {
   const { id, kind } = data;
   try {
     if (kind === 'load') {
@@ -29,7 +37,7 @@ scope.onmessage = async (/** @type {MessageEvent} */ { data }) => {
     const { name, message } = /** @type {Error} */ (error);
     scope.postMessage({ id, failure: { kind: name, message } });
   }
-};
+}
 
 /** @param {any[]} inputs */
 function run(inputs) {
