@@ -498,7 +498,7 @@ def test_a_thousand_instances() -> None:
     out = in_process("""
 import gc, pathlib, resource
 import numpy as np
-from tests.host.test_limits import ROOT
+from tests.support.paths import ROOT
 from xla_wasm import HloModule, compile, load
 exe = load(compile(HloModule.from_proto((ROOT / "examples/digits/digits.hlo.pb").read_bytes())))
 images = np.load(ROOT / "examples/digits/images.npy").reshape(-1, 1, 8, 8, 1).astype(np.float32)
