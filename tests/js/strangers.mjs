@@ -23,7 +23,7 @@ export async function budgets({ load }, base, { timeout = 0.5, only } = {}) {
   // A slow machine takes longer than that to start two devices.
   const begun = performance.now();
   (await load(`${base}/good.wasm`, { devices: 2 })).dispose();
-  timeout = Math.max(timeout, (4 * (performance.now() - begun)) / 1000);
+  timeout = Math.max(timeout, (2 * (performance.now() - begun)) / 1000);
   const { workers, release } = spied();
   const ends = (
     name,
