@@ -2,9 +2,10 @@
 
     python -m benchmarks.threads
 
-One artifact, compiled for threads, is loaded twice, and both take turns; so does onnxruntime-web, once with one thread
-and once with two. The least time of each counts. A loop whose small kernel is cut into chunks, and the same loop whose
-kernel is left to one thread, tell what a fork and a join cost. Writes threads.md.
+One artifact, compiled for threads, is loaded twice, and both take turns; so do the artifact without threads, and
+onnxruntime-web, once with one thread and once with two. The least time of each counts. A loop whose small kernel is cut
+into chunks, and the same loop whose kernel is left to one thread, tell what a fork and a join cost. Writes
+threads.md.
 """
 
 from __future__ import annotations
@@ -92,6 +93,8 @@ def written(folder: Path, workload: Workload, tune: str) -> dict[str, Any]:
         warnings.simplefilter("ignore", OptionWarning)  # ALONE has nothing to share.
         artifact = xla_wasm.compile(module, Options("relaxed-simd", tune, weights=numbers, threads=True))
     artifact.save(folder / f"{workload.name}.wasm")
+    plain = xla_wasm.compile(module, Options("relaxed-simd", tune, weights=numbers))
+    plain.save(folder / f"{workload.name}.plain.wasm")
     names = {p["name"].partition(".")[2]: p["name"] for p in artifact.manifest["parameters"] if p["kind"] == "weight"}
 
     def put(name: str, array: Any) -> str:
@@ -166,8 +169,9 @@ def under_wasmtime(folder: Path, job: dict[str, Any]) -> Times:
     found: Times = {}
     for work in job["works"]:
         runs = {}
-        for threads in (1, 2):
-            exe = xla_wasm.load(folder / f"{work['name']}.wasm", threads=threads)
+        ours = ("plain", ".plain.wasm", None), ("ours 1", ".wasm", 1), ("ours 2", ".wasm", 2)
+        for contestant, file, threads in ours:
+            exe = xla_wasm.load(folder / f"{work['name']}{file}", threads=threads)
             shapes = {p.name: p.dimensions for p in exe.parameters}
             for name, file in work["weights"]:
                 exe.set(name, np.fromfile(folder / file, np.float32).reshape(shapes[name]))
@@ -175,7 +179,7 @@ def under_wasmtime(folder: Path, job: dict[str, Any]) -> Times:
             for place, file in zip(inputs, work["inputs"], strict=True):
                 place[...] = np.fromfile(folder / file, np.float32).reshape(place.shape)
             out = [exe.output(r.name) for r in exe.results]
-            runs[f"ours {threads}"] = exe, inputs, out
+            runs[contestant] = exe, inputs, out
         best = dict.fromkeys(runs, float("inf"))
         end, rounds = time.perf_counter() + job["seconds"], 0
         while rounds < job["least"] or time.perf_counter() < end:
@@ -208,6 +212,13 @@ def fork_rows(found: dict[str, Times]) -> Iterator[list[str]]:
         yield [engine, *(f"{1e3 * (forked[f'ours {n}'] - alone[f'ours {n}']) / FORKS:.2f}" for n in (2, 1))]
 
 
+def cost_rows(found: dict[str, Times]) -> Iterator[list[str]]:
+    """What an artifact for threads takes more on one thread than the same without threads."""
+    for name in GOALS:
+        times = [found[engine][name] for engine in (NODE, CHROMIUM, WASMTIME)]
+        yield [name, *(f"{100 * (t['ours 1'] / t['plain'] - 1):+.1f}%" for t in times)]
+
+
 def _node_version() -> str:
     return subprocess.run([find_node(), "--version"], capture_output=True, text=True, check=True).stdout.strip()
 
@@ -235,8 +246,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ]
     text = table([*titles, ">onnxruntime-web, one", ">two", ">goal of the ratio"], rows(found))
     forks = table(["a fork and a join, us", ">a helper spins", ">no helper"], fork_rows(found))
+    costs = table(["for threads, on one", *(f">{engine}" for engine in (NODE, CHROMIUM, WASMTIME))], cost_rows(found))
     options.output.write_text(
-        f"{text}\n{forks}\nThe least of many runs in turns; two threads on two CPUs: "
+        f"{text}\n{forks}\n{costs}\nThe least of many runs in turns; two threads on two CPUs: "
         f"{', '.join(describe(_node_version()).values())}\n"
     )
     report.text(options.output.read_text())

@@ -36,12 +36,14 @@ from .hlo.verify import verify
 from .ops.collective.groups import Devices, devices_of
 from .ops.custom.registry import find as find_custom_call
 from .ops.custom.registry import how_to
+from .ops.dot.stored import BLOCK, WEIGHT_FORMAT
 from .ops.request import REQUEST
 from .options import ALL_WEIGHTS, DROP, TRAP, WINOGRAD, Options
 from .passes import pipeline
 from .passes.clone import clone
 from .passes.given import Given
 from .passes.manual import PerDevice, per_device
+from .passes.weight_formats import IN_BLOCKS, INT4
 from .plan.build import Setting, plan_module
 from .plan.memory import place
 from .plan.parts import share
@@ -229,7 +231,8 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
         plain = assemble(plan, interface, replace(options, kind=MODULE, threads=False), alone, names, devices)
         prepare(plan, memory_after_init(plain), lay)
     artifact = assemble(plan, interface, options, target, names, devices)
-    for without in _without_effect(options, interface, called, devices, plan, artifact):
+    made = Trace(artifact, canonical, plan)
+    for without in _without_effect(options, interface, called, devices, made):
         warnings.warn(f"'{module.name}': {without}", OptionWarning, stacklevel=4)
     if os.environ.get("XLA_WASM_VERIFY"):
         from .plan.verify import verify_plan
@@ -237,11 +240,11 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
         verify_plan(plan)
     if callbacks:
         artifact.callbacks = callbacks
-    return Trace(artifact, canonical, plan)
+    return made
 
 
 def _without_effect(
-    options: Options, interface: Interface, called: set[str], devices: Devices | None, plan: Plan, artifact: Artifact
+    options: Options, interface: Interface, called: set[str], devices: Devices | None, made: Trace
 ) -> Iterator[str]:
     """Yields what the options ask for that this program has no use for. Those that say how to treat what may be there,
     as `callbacks`, go without a word."""
@@ -251,15 +254,23 @@ def _without_effect(
     for name in ("num_replicas", "num_partitions") if devices is None else ():
         if (getattr(options, name) or 1) > 1:
             yield f"{name}={getattr(options, name)}: the program is the same on every device, and knows of no other"
-    if options.sidecar and options.kind == MODULE and not artifact.sizes[1]:
+    if options.sidecar and options.kind == MODULE and not made.artifact.sizes[1]:
         yield f"sidecar=True: no constant has {SIDECAR_BYTES:,} bytes or more, so there is no file of weights"
-    if options.threads and not any(share(all_steps(plan))[0]):
+    if options.threads and not any(share(all_steps(made.plan))[0]):
         yield "threads=True: no operation is large enough to be shared, so it runs on one thread"
     vectors = [interface.parameters[i][0] for i, _ in interface.weight_formats if interface.parameters[i][1].rank < 2]
     if vectors and len(vectors) == len(interface.weight_formats):
         yield (
             f"weight_format: {', '.join(vectors[:4])} {'stay' if len(vectors) > 1 else 'stays'} in f32, as all "
             f"vectors do"
+        )
+    matrices = [interface.parameters[i] for i, name in interface.weight_formats if name == INT4]
+    names = [name for name, shape in matrices if shape.rank >= 2]
+    if names and not any(x.attrs.get(WEIGHT_FORMAT) in IN_BLOCKS for x in made.module.instructions()):
+        yield (
+            f"weight_format: {', '.join(names[:4])}{', ...' if len(names) > 4 else ''} "
+            f"{'are' if len(names) > 1 else 'is'} stored as int8; int4 is for weights that are only operands of "
+            f"products, outside of loops, summed along one dimension whose length is a multiple of {BLOCK}"
         )
 
 

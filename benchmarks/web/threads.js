@@ -1,4 +1,11 @@
-// Runs artifacts on one thread and on two, in turns, in Node or in a page; of each the milliseconds of its fastest run.
+// Runs artifacts without threads, on one thread and on two, in turns, in Node or in a page; of each the milliseconds of
+// its fastest run.
+
+const OURS = [
+  ['plain', '.plain.wasm', {}],
+  ['ours 1', '.wasm', { threads: 1 }],
+  ['ours 2', '.wasm', { threads: 2 }],
+];
 
 /**
  * @param {any} api the loader
@@ -13,8 +20,8 @@ export async function measure(api, read, { works, seconds, least }, others = asy
     /** @type {Record<string, () => unknown>} */
     const contestants = {};
     const executables = [];
-    for (const threads of [1, 2]) {
-      const exe = await api.load(await read(`${work.name}.wasm`), { threads });
+    for (const [contestant, file, options] of OURS) {
+      const exe = await api.load(await read(`${work.name}${file}`), options);
       executables.push(exe);
       for (const [name, file] of work.weights) exe.set(name, new Float32Array(await read(file)));
       const inputs = exe.parameters
@@ -22,7 +29,7 @@ export async function measure(api, read, { works, seconds, least }, others = asy
         .map((/** @type {any} */ leaf) => exe.input(leaf.name));
       for (const [i, file] of work.inputs.entries()) inputs[i].set(new Float32Array(await read(file)));
       const out = exe.results.map((/** @type {any} */ leaf) => exe.output(leaf.name));
-      contestants[`ours ${threads}`] = () => exe.run(...inputs, { out });
+      contestants[contestant] = () => exe.run(...inputs, { out });
     }
     Object.assign(contestants, await others(work));
     const best = Object.fromEntries(Object.keys(contestants).map((name) => [name, Infinity]));

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -56,6 +57,7 @@ def test_what_is_no_option(options: Any, message: str) -> None:
 
 
 X = np.ones((2, 3), np.float32)
+X32 = np.ones((2, 32), np.float32)
 MODULE = lower(lambda x, w, b: x @ w + b, X, X.T, X[0, :2])
 CALLING = HloModule.from_text(
     'HloModule m\nENTRY e { x = f32[] parameter(0) ROOT y = f32[] custom-call(x), custom_call_target="mine" }'
@@ -84,6 +86,17 @@ WITHOUT: dict[str, tuple[HloModule, dict[str, Any], str]] = {
         {"weight_format": {"b": "int8"}},
         "weight_format: b stays in f32, as all vectors do",
     ),
+    "four bits of a weight whose length is no multiple of a block": (
+        MODULE,
+        {"weight_format": {"[wb]": "int4"}},
+        "weight_format: w is stored as int8; int4 is for weights that are only operands of products, outside of loops, "
+        "summed along one dimension whose length is a multiple of 32",
+    ),
+    "four bits of a weight in a loop": (
+        lower(lambda x, w: jax.lax.fori_loop(0, 3, lambda i, y: y @ w, x), X32, np.ones((32, 32), np.float32)),
+        {"weight_format": {"w": "int4"}},
+        "weight_format: w is stored as int8; int4 is for",
+    ),
 }
 
 
@@ -108,6 +121,10 @@ WITH: dict[str, Callable[[], Any]] = {
         lower(lambda x: jnp.tanh(x @ x.T), np.ones((512, 512), np.float32)), Options(threads=True)
     ),
     "formats": lambda: xla_wasm.compile(MODULE, Options(weights=("w", "b"), weight_format="int8")),
+    "four bits of one of two weights": lambda: xla_wasm.compile(
+        lower(lambda x, w, table: x @ w.T + table[0, :2], X32, X32, X),
+        Options(weight_format={"w": "int4", "table": "int4"}),
+    ),
 }
 
 
