@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from playwright.sync_api import Page, expect
 
+from tests.support import seeds
 from tests.support.paths import ROOT
 from tests.support.processes import output
 from tests.support.web_server import Site
@@ -26,6 +27,8 @@ SECTIONS = {title: "\n".join(codes) for title, codes in BLOCKS.items()}
 """The blocks of a section, which are one program."""
 FRAMEWORKS = ("Flax: linen", "Flax: nnx", "Equinox", "Keras 3", "optax")
 """Those with three blocks: the model and a call, the saved artifact, and the page."""
+LONG = ("TensorFlow", "diffrax and optimistix")
+"""Sections that run with --exhaustive only."""
 TENSORFLOW = ROOT / ".tools" / "tensorflow" / "site"
 """Where ./build.sh test puts TensorFlow: it goes with its own versions of much that other tests use."""
 
@@ -44,7 +47,9 @@ def run(title: str, folder: Path, more: str = "") -> str:
     return output([sys.executable, "-c", SECTIONS[title] + more], folder, environment)
 
 
-@pytest.mark.parametrize("title", [title for title in SECTIONS if title not in FRAMEWORKS])
+@pytest.mark.parametrize(
+    "title", [title for title in SECTIONS if title not in (*FRAMEWORKS, *LONG)] + [*seeds.more(*LONG)]
+)
 def test_sections_run(title: str, tmp_path: Path) -> None:
     run(title, tmp_path)
 

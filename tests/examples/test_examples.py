@@ -48,6 +48,8 @@ NOT_RUN = {
     "gpt2/vocabulary.py": "a module that other scripts import",
     "minilm/tokenizer.py": "a module that other scripts import",
 }
+LONG = ("gpt2/training.py", "minilm/check.py", "minilm/sentences.py", "workers/step.py")
+"""Scripts that run with --exhaustive only."""
 SAID = {"gpt2/generate.py": r"\d+ KB, ready in [\d.]+ s\n\n[\d.]+ tokens a second, f32, threads: 1\n"}
 """What a script says on standard error beside the text that it writes, since that is its result."""
 FIRST = {"alone": "", "JAX first": "import jax; jax.jit(lambda x: x + 1)(1.0)\n"}
@@ -59,7 +61,8 @@ def cases() -> list[tuple[str, str, str]]:
     made = []
     for version in pythons.found():
         everything = seeds.exhaustive or version == pythons.OWN
-        for script in SCRIPTS if everything else (README,):
+        scripts = [s for s in SCRIPTS if seeds.exhaustive or s not in LONG] if everything else [README]
+        for script in scripts:
             orders = FIRST if seeds.exhaustive or (version == pythons.OWN and script == README) else ("alone",)
             made += [(version, script, first) for first in orders]
     return made

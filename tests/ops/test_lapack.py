@@ -12,19 +12,12 @@ import numpy as np
 import pytest
 from jax._src.lax.linalg import geqp3
 
-import xla_wasm
-from tests.support import differential
+from tests.support import differential, xla_cpu
 from tests.support.closeness import Array, allclose, assert_all
 from tests.support.matrices import adjoint, each_type, numbers
+from tests.support.xla_cpu import module_of
 from xla_wasm.ops.arrays import DTYPES
 from xla_wasm.reference import evaluate
-
-
-def module_of(f: Callable[..., Any], *args: Array) -> xla_wasm.HloModule:
-    with jax.enable_x64(True):
-        return xla_wasm.HloModule.from_proto(
-            jax.jit(f).lower(*args).compiler_ir("hlo").as_serialized_hlo_module_proto()
-        )
 
 
 def run(f: Callable[..., Any], *args: Array) -> list[Array]:
@@ -34,8 +27,7 @@ def run(f: Callable[..., Any], *args: Array) -> list[Array]:
 
 def of_jax(f: Callable[..., Any], *args: Array) -> list[Array]:
     """What XLA:CPU gives."""
-    with jax.enable_x64(True):
-        return [np.asarray(leaf) for leaf in jax.tree.leaves(jax.jit(f)(*args))]
+    return xla_cpu.run(module_of(f, *args), *args)
 
 
 def units(actual: Array, expected: Array, scale: Array) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import xla_wasm
-from tests.support import differential
+from tests.support import differential, xla_cpu
 from tests.support.closeness import Array, allclose, assert_all
 from tests.support.matrices import adjoint, each_type, numbers
 from tests.support.small_modules import operation
@@ -99,11 +99,8 @@ def hlo_of(lowered: Any) -> xla_wasm.HloModule:
 
 def of_jax(f: Callable[..., Any], *args: Array) -> tuple[list[Array], list[Array]]:
     """What the compiled module gives, and what JAX gives."""
-    with jax.enable_x64(True):
-        lowered = jax.jit(f).lower(*args)
-        module = hlo_of(lowered)
-        expected = [np.asarray(leaf) for leaf in jax.tree.leaves(lowered.compile()(*args))]
-    return differential.run(module, *args), expected
+    module = xla_cpu.module_of(f, *args)
+    return differential.run(module, *args), xla_cpu.run(module, *args)
 
 
 def check(f: Callable[..., Any], *args: Array, allowed: float = 64) -> None:

@@ -65,18 +65,17 @@ class Graph:
         """Name under which a module is imported -> its path."""
         self.imports: dict[str, set[str]] = {}
         self.words: dict[str, set[str]] = {}
-        trees = {path: ast.parse((ROOT / path).read_text(encoding="utf-8")) for path in self.modules.values()}
-        self.front, self.methods = self._names_of_the_front(trees[FRONT])
-        self.fixtures = {f.name: f for f in trees[CONFTEST].body if isinstance(f, ast.FunctionDef) and f.decorator_list}
-        for name, path in self.modules.items():
+        front, conftest = _tree(FRONT), _tree(CONFTEST)
+        self.front, self.methods = self._names_of_the_front(front)
+        self.fixtures = {f.name: f for f in conftest.body if isinstance(f, ast.FunctionDef) and f.decorator_list}
+        parts: dict[str, list[ast.stmt]] = {
             # In the front, only what is imported at once: for the others see `front`.
-            nodes = (
-                [n for n in trees[path].body if not isinstance(n, ast.If | ast.FunctionDef)]
-                if path == FRONT
-                else [trees[path]]
-            )
-            if path == CONFTEST:
-                nodes = [n for n in trees[path].body if isinstance(n, ast.Import | ast.ImportFrom)]
+            FRONT: [n for n in front.body if not isinstance(n, ast.If | ast.FunctionDef)],
+            CONFTEST: [n for n in conftest.body if isinstance(n, ast.Import | ast.ImportFrom)],
+        }
+        for name, path in self.modules.items():
+            # One tree after another: the collector of garbage goes through all that there are.
+            nodes = parts.get(path) or [_tree(path)]
             self._read(path, name, nodes)
         for name, fixture in self.fixtures.items():
             self._read(f"{CONFTEST}::{name}", "tests.conftest", [fixture])
@@ -196,6 +195,10 @@ class Graph:
         wanted = ({name, *folders} | {BUILT[folder] for folder in folders if folder in BUILT}) - _VAGUE
         beside = {"/".join(folders[:end]) for end in range(1, len(folders) + 1)} - _VAGUE
         return {key for key, words in self.words.items() if wanted & words or key.rpartition("/")[0] in beside}
+
+
+def _tree(path: str) -> ast.Module:
+    return ast.parse((ROOT / path).read_text(encoding="utf-8"))
 
 
 def _dotted(path: Path) -> str:

@@ -8,12 +8,13 @@ reference evaluator, which rounds every operation exactly, is the judge there.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from xla_wasm.hlo.ir import Module
+from xla_wasm.passes.clone import clone
 from xla_wasm.reference import evaluate_replicated
 
 from . import xla_results
@@ -27,6 +28,15 @@ def run(module: Module, *arrays: Any) -> list[np.ndarray[Any, Any]]:
     return run_replicated(module, [arrays])[0]
 
 
+def module_of(f: Callable[..., Any], *args: Any) -> Module:
+    """What JAX lowers a function to, with the calls of LAPACK that XLA:CPU makes; 64-bit types stay what they are."""
+    import jax
+
+    with jax.enable_x64(True):
+        lowered = jax.jit(f).lower(*args)
+    return Module.from_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())
+
+
 def run_replicated(
     module: Module, arguments: Sequence[Sequence[Any]], replicas: int | None = None, partitions: int = 1
 ) -> list[list[np.ndarray[Any, Any]]]:
@@ -36,7 +46,7 @@ def run_replicated(
         if x.opcode == "partition-id" and partitions > 1:
             x.attrs["sharding"] = _MANUAL
     replicas = len(arguments) // partitions if replicas is None else replicas
-    proto = module.to_proto()
+    proto = _without_metadata(module).to_proto()
     key = xla_results.key(proto, arguments, replicas, partitions)
     results = xla_results.known(key)
     if results is None:
@@ -45,6 +55,15 @@ def run_replicated(
             return evaluate_replicated(module, arguments, replicas, partitions)
         xla_results.keep(key, results)
     return results
+
+
+def _without_metadata(module: Module) -> Module:
+    """The module without the lines that it came from: they tell machines apart, and XLA does not need them."""
+    bare = clone(module)
+    bare.unknown = b""  # as the table of source lines
+    for x in bare.instructions():
+        x.metadata = None
+    return bare
 
 
 def _computed(

@@ -257,7 +257,6 @@ def programs() -> list[Case]:
 
 
 RESULTS = [
-    (OLDEST_NODE, "shared", collectives),
     (OLDEST_NODE, "messages", collectives),
     (OLDEST_NODE, "messages", large),
     (OLDEST_NODE, "shared", programs),
@@ -284,7 +283,7 @@ def test_results(call: Call, site: Site, transport: str, cases: Callable[[], lis
 
 @pytest.mark.parametrize(
     ("threads", "transport"),
-    [(1, "shared"), (2, "shared"), (2, "messages"), *seeds.more((3, "shared"), (None, "shared"))],
+    [(2, "shared"), (2, "messages"), *seeds.more((1, "shared"), (3, "shared"), (None, "shared"))],
 )
 def test_threads_of_devices(call: Call, site: Site, transport: str, threads: int | None) -> None:
     check_results(call, site, threaded(), transport, threads)
@@ -305,8 +304,8 @@ def check_results(call: Call, site: Site, cases: Sequence[Case], transport: str,
 
 
 PAIRS = [
-    *((OLDEST_NODE, "messages"), ("chromium", "shared"), (OLDEST_NODE, "shared")),
-    *seeds.more(("chromium", "messages")),
+    *((OLDEST_NODE, "messages"), ("chromium", "shared")),
+    *seeds.more((OLDEST_NODE, "shared"), ("chromium", "messages")),
 ]
 """Engines and transports; Firefox has both."""
 each_pair = pytest.mark.parametrize(("call", "transport"), PAIRS, indirect=["call"])
@@ -323,7 +322,7 @@ def test_failures(call: Call, transport: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("transport", "devices"), [("shared", 2), ("messages", 2), ("shared", 4), *seeds.more(("messages", 4))]
+    ("transport", "devices"), [("shared", 2), ("messages", 2), *seeds.more(("shared", 4), ("messages", 4))]
 )
 def test_a_worker_that_ends(call: Call, transport: str, devices: int) -> None:
     times = TIMES if devices == 2 else 8

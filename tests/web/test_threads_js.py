@@ -78,7 +78,7 @@ def test_runtimes(runtime: Call) -> None:
     nothing(runtime("timeLimit", {"times": 1}))
 
 
-@pytest.mark.parametrize("name", FORKS)
+@pytest.mark.parametrize("name", [*FORKS][: None if seeds.exhaustive else 1])
 def test_many_forks_in_runtimes(runtime: Call, name: str) -> None:
     check_forks(runtime, name)
 
@@ -123,7 +123,7 @@ def test_a_time_limit(call: Call) -> None:
     nothing(call("timeLimit", {"times": seeds.count(1, 3)}))
 
 
-@pytest.mark.parametrize("threads", [2, 3])
+@pytest.mark.parametrize("threads", [2, *seeds.more(3)])
 def test_workers_that_end_while_they_compute(call: Call, threads: int) -> None:
     outcome = call("killedInAChunk", {"threads": threads})
     nothing(outcome["wrong"])
@@ -133,7 +133,7 @@ def test_workers_that_end_while_they_compute(call: Call, threads: int) -> None:
     ), outcome
 
 
-@pytest.mark.parametrize("devices", [None, 2])
+@pytest.mark.parametrize("devices", [2, *seeds.more(None)])
 def test_workers_of_workers_that_end_while_they_compute(call: Call, devices: int | None) -> None:
     outcome = call("killedInAWorker", {"devices": devices} if devices else {})
     nothing(outcome["wrong"])
