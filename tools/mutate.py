@@ -29,6 +29,8 @@ from importlib.util import spec_from_loader
 from pathlib import Path
 from types import ModuleType
 
+import pytest
+
 ROOT = Path(__file__).parents[1]
 COMPARISONS: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE,
@@ -188,8 +190,6 @@ def passes(path: Path, tree: ast.Module, arguments: list[str], seconds: float) -
             os.dup2(quiet, stream)
         sys.path.insert(0, str(root))
         sys.meta_path.insert(0, _Changed(name, path, tree))
-        import pytest
-
         os._exit(int(pytest.main(["-x", "-q", "-p", "no:cacheprovider", *arguments])))
     until = time.monotonic() + seconds
     while time.monotonic() < until:

@@ -1,6 +1,7 @@
 // Runs artifacts without threads, on one thread and on two, in turns, in Node or in a page; of each the milliseconds of
 // its fastest run.
 
+/** @type {[string, string, { threads?: number }][]} the name, the end of the file, and options of `load` */
 const OURS = [
   ['plain', '.plain.wasm', {}],
   ['ours 1', '.wasm', { threads: 1 }],

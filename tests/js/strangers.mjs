@@ -20,10 +20,14 @@ function unhandled() {
 export async function budgets({ load }, base, { timeout = 0.5, only } = {}) {
   const { wrong, test, rejects } = checks();
   const lost = unhandled();
-  // A slow machine takes longer than that to start two devices.
-  const begun = performance.now();
-  (await load(`${base}/good.wasm`, { devices: 2 })).dispose();
-  timeout = Math.max(timeout, (2 * (performance.now() - begun)) / 1000);
+  // A slow machine takes longer than that to start two devices; the first ones take longest.
+  let least = Infinity;
+  for (let i = 0; i < 3; i++) {
+    const begun = performance.now();
+    (await load(`${base}/good.wasm`, { devices: 2 })).dispose();
+    least = Math.min(least, performance.now() - begun);
+  }
+  timeout = Math.max(timeout, (3 * least) / 1000);
   const { workers, release } = spied();
   const ends = (
     name,

@@ -98,7 +98,7 @@ def test_what_does_not_end_is_noticed(toy: Path) -> None:
     (toy / "test_toy.py").write_text(
         "from toy.toy import count\n\n\ndef test():\n    assert [count(0), count(3)] == [0, 3]\n"
     )
-    done = run(toy, "toy/toy.py", "--tests", "test_toy.py")
+    done = run(toy, "toy/toy.py", "--lines", "4-4", "--tests", "test_toy.py")
     assert (done.returncode, done.stdout.splitlines()[-1]) == (0, "0 survive")
 
 

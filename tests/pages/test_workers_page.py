@@ -384,7 +384,10 @@ def test_errors_are_shown_in_place(open_workers: Any) -> None:
     """Programs that are not there or damaged, and workers that cannot start: the library's sentence, in the panel that
     it concerns."""
     page = open_workers(
-        "?workers=2", ready=False, routes={"**/step-2*.wasm": lambda r: r.fulfill(status=404, body="Not found")}
+        "?workers=2",
+        ready=False,
+        reduced_motion="reduce",
+        routes={"**/step-2*.wasm": lambda r: r.fulfill(status=404, body="Not found")},
     )
     expect(page.locator("#training-error")).to_contain_text("404", timeout=WAIT)
     assert page.get_by_role("button", name="Start").is_disabled()
@@ -396,7 +399,10 @@ def test_errors_are_shown_in_place(open_workers: Any) -> None:
     assert page.locator("#training-error").is_hidden()
 
     damaged = open_workers(
-        "?workers=2", ready=False, routes={"**/all-gather-2-*.wasm": lambda r: r.fulfill(body=b"nothing")}
+        "?workers=2",
+        ready=False,
+        reduced_motion="reduce",
+        routes={"**/all-gather-2-*.wasm": lambda r: r.fulfill(body=b"nothing")},
     )
     shown(damaged)
     damaged.get_by_label("all-gather", exact=True).check()
