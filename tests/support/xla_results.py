@@ -31,7 +31,7 @@ Results = list[list[Array]]
 
 _PACK = ROOT / "tests" / "data" / "xla_results.json.gz"
 _FOLDER = ROOT / ".tools" / "xla-results"
-_MOST, _MOST_PACKED = 1 << 20, 1 << 14
+_MOST, _MOST_PACKED = 1 << 20, 1 << 13
 """Bytes of results that are kept, and of those that become part of the tree."""
 
 
