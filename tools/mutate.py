@@ -164,9 +164,9 @@ def concerned(path: Path) -> list[str]:
     sys.path.insert(0, str(ROOT))
     from tests.support import changed
 
-    graph = changed.Graph()
     try:
         key = str(path.resolve().relative_to(changed.ROOT))
+        graph = changed.Graph()
         dotted = key.removesuffix(".py").replace("/", ".").removeprefix(f"{changed.PACKAGE}.")
         files, _ = graph.concerned([key])
     except (ValueError, KeyError):
