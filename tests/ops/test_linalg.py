@@ -12,7 +12,6 @@ import jax.scipy.linalg
 import numpy as np
 import pytest
 
-import xla_wasm
 from tests.support import differential, xla_cpu
 from tests.support.closeness import Array, allclose, assert_all
 from tests.support.matrices import adjoint, each_type, numbers
@@ -91,10 +90,6 @@ def test_cholesky_is_as_exact_as_lapack() -> None:
 
 
 # --- JAX's calls of LAPACK ---------------------------------------------------------------------------------------
-
-
-def hlo_of(lowered: Any) -> xla_wasm.HloModule:
-    return xla_wasm.HloModule.from_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())
 
 
 def of_jax(f: Callable[..., Any], *args: Array) -> tuple[list[Array], list[Array]]:
@@ -188,7 +183,5 @@ def test_gradients_through_solvers() -> None:
 def test_the_reference_knows_the_calls(f: Callable[..., Any], dims: tuple[int, ...]) -> None:
     for dtype in ("f64", "c128"):
         a = numbers(dtype, *dims)
-        with jax.enable_x64(True):
-            lowered = jax.jit(f).lower(a)
-            expected = [np.asarray(leaf) for leaf in jax.tree.leaves(lowered.compile()(a))]
-        assert_all(evaluate(hlo_of(lowered), a), expected, allclose(1e-12, 1e-12))
+        module = xla_cpu.module_of(f, a)
+        assert_all(evaluate(module, a), xla_cpu.run(module, a), allclose(1e-12, 1e-12))
