@@ -3,21 +3,26 @@
     python -m benchmarks.threads
 
 One artifact, compiled for threads, is loaded twice, and both take turns; so do the artifact without threads, and
-onnxruntime-web, once with one thread and once with two. The least time of each counts. A loop whose small kernel is cut
-into chunks, and the same loop whose kernel is left to one thread, tell what a fork and a join cost. Writes
-threads.md.
+onnxruntime-web, once with one thread and once with two, in rounds of ten runs each. The least time of each counts; what
+threads cost is the median over the rounds. Where memory bounds a run, its time differs by a tenth with the pages that
+the memory happens to get, so all are loaded several times. A loop whose small kernel is cut into chunks, and the same
+loop whose kernel is left to one thread, tell what a fork and a join cost. Writes threads.md.
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import json
+import operator
 import shutil
+import statistics
 import subprocess
 import tempfile
 import time
+import timeit
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -49,8 +54,8 @@ FORKED, ALONE = "forked", "alone"
 FORKS = 20_000
 """The trips of a loop over a kernel of 8 numbers: in FORKED each is a chunk, in ALONE one thread computes all."""
 
-Times = dict[str, dict[str, float]]
-"""Milliseconds by workload and contestant."""
+Times = dict[str, dict[str, list[float]]]
+"""Milliseconds by workload, contestant and round."""
 
 
 def workloads() -> Iterator[Workload]:
@@ -125,8 +130,7 @@ def for_peer(folder: Path, workload: Workload) -> dict[str, Any]:
 
 
 def in_node(folder: Path, job: dict[str, Any]) -> Times:
-    """One process for each number of threads of onnxruntime-web, which cannot change it; the lesser time of ours
-    counts."""
+    """One process for each number of threads of onnxruntime-web, which cannot change it; both time ours."""
     found: Times = {}
     for threads in (1, 2):
         command = [find_node(), HERE / "web" / "threads_node.mjs", (pages.site() / "xla_wasm.js").as_uri(), folder]
@@ -136,8 +140,8 @@ def in_node(folder: Path, job: dict[str, Any]) -> Times:
             raise SystemExit(done.stderr)
         for name, times in json.loads(done.stdout).items():
             known = found.setdefault(name, {})
-            for contestant, ms in times.items():
-                known[contestant] = min(ms, known.get(contestant, ms))
+            for contestant, rounds in times.items():
+                known.setdefault(contestant, []).extend(rounds)
     return found
 
 
@@ -168,29 +172,34 @@ def in_chromium(folder: Path, job: dict[str, Any]) -> Times:
 def under_wasmtime(folder: Path, job: dict[str, Any]) -> Times:
     found: Times = {}
     for work in job["works"]:
-        runs = {}
-        ours = ("plain", ".plain.wasm", None), ("ours 1", ".wasm", 1), ("ours 2", ".wasm", 2)
-        for contestant, file, threads in ours:
-            exe = xla_wasm.load(folder / f"{work['name']}{file}", threads=threads)
-            shapes = {p.name: p.dimensions for p in exe.parameters}
-            for name, file in work["weights"]:
-                exe.set(name, np.fromfile(folder / file, np.float32).reshape(shapes[name]))
-            inputs = [exe.input(p.name) for p in exe.parameters if p.kind == "input"]
-            for place, file in zip(inputs, work["inputs"], strict=True):
-                place[...] = np.fromfile(folder / file, np.float32).reshape(place.shape)
-            out = [exe.output(r.name) for r in exe.results]
-            runs[contestant] = exe, inputs, out
-        best = dict.fromkeys(runs, float("inf"))
-        end, rounds = time.perf_counter() + job["seconds"], 0
-        while rounds < job["least"] or time.perf_counter() < end:
-            rounds += 1
-            for name, (exe, inputs, out) in runs.items():
-                for _ in range(10):
-                    begin = time.perf_counter()
-                    exe.run(*inputs, out=out)
-                    best[name] = min(best[name], 1e3 * (time.perf_counter() - begin))
-        found[work["name"]] = best
+        times = found[work["name"]] = {}
+        for _ in range(job["loads"]):
+            _race(_loaded(folder, work), times, job["seconds"] / job["loads"], job["least"])
     return found
+
+
+def _loaded(folder: Path, work: dict[str, Any]) -> dict[str, Callable[[], object]]:
+    """A run of each of our contestants; web/threads.js does the same."""
+    runs: dict[str, Callable[[], object]] = {}
+    for contestant, file, threads in (("plain", ".plain.wasm", None), ("ours 1", ".wasm", 1), ("ours 2", ".wasm", 2)):
+        exe = xla_wasm.load(folder / f"{work['name']}{file}", threads=threads)
+        shapes = {p.name: p.dimensions for p in exe.parameters}
+        for name, file in work["weights"]:
+            exe.set(name, np.fromfile(folder / file, np.float32).reshape(shapes[name]))
+        inputs = [exe.input(p.name) for p in exe.parameters if p.kind == "input"]
+        for place, file in zip(inputs, work["inputs"], strict=True):
+            place[...] = np.fromfile(folder / file, np.float32).reshape(place.shape)
+        runs[contestant] = functools.partial(exe.run, *inputs, out=[exe.output(r.name) for r in exe.results])
+    return runs
+
+
+def _race(runs: dict[str, Callable[[], object]], times: dict[str, list[float]], seconds: float, least: int) -> None:
+    """Runs them in turns, and adds to `times` the milliseconds of the fastest run of each in each round."""
+    end, rounds = time.perf_counter() + seconds, 0
+    while rounds < least or time.perf_counter() < end:
+        rounds += 1
+        for name, run in runs.items():
+            times.setdefault(name, []).append(1e3 * min(timeit.repeat(run, number=1, repeat=10)))
 
 
 def rows(found: dict[str, Times]) -> Iterator[list[str]]:
@@ -198,10 +207,10 @@ def rows(found: dict[str, Times]) -> Iterator[list[str]]:
         cells = [name]
         for engine in (NODE, CHROMIUM, WASMTIME):
             times = found[engine][name]
-            one, two = times["ours 1"], times["ours 2"]
+            one, two = min(times["ours 1"]), min(times["ours 2"])
             cells += [f"{one:.3f}", f"{two:.3f}", f"{one / two:.2f}"]
         peer = [found[NODE][name].get(f"onnxruntime-web {threads}") for threads in (1, 2)]
-        cells += [f"{ms:.3f}" if ms else "-" for ms in peer]
+        cells += [f"{min(times):.3f}" if times else "-" for times in peer]
         yield [*cells, f"{goal}"]
 
 
@@ -209,14 +218,18 @@ def fork_rows(found: dict[str, Times]) -> Iterator[list[str]]:
     """Microseconds of a fork and a join: what the forked loop takes more than the other."""
     for engine in (NODE, CHROMIUM, WASMTIME):
         forked, alone = found[engine][FORKED], found[engine][ALONE]
-        yield [engine, *(f"{1e3 * (forked[f'ours {n}'] - alone[f'ours {n}']) / FORKS:.2f}" for n in (2, 1))]
+        yield [engine, *(f"{1e3 * (min(forked[f'ours {n}']) - min(alone[f'ours {n}'])) / FORKS:.2f}" for n in (2, 1))]
 
 
 def cost_rows(found: dict[str, Times]) -> Iterator[list[str]]:
     """What an artifact for threads takes more on one thread than the same without threads."""
     for name in GOALS:
-        times = [found[engine][name] for engine in (NODE, CHROMIUM, WASMTIME)]
-        yield [name, *(f"{100 * (t['ours 1'] / t['plain'] - 1):+.1f}%" for t in times)]
+        cells = [name]
+        for engine in (NODE, CHROMIUM, WASMTIME):
+            times = found[engine][name]
+            ratio = statistics.median(map(operator.truediv, times["ours 1"], times["plain"]))
+            cells.append(f"{100 * (ratio - 1):+.1f}%")
+        yield cells
 
 
 def _node_version() -> str:
@@ -226,6 +239,7 @@ def _node_version() -> str:
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.threads", description=__doc__)
     parser.add_argument("--seconds", type=float, default=4.0, help="of each workload in each engine")
+    parser.add_argument("--loads", type=int, default=4, help="of each artifact")
     parser.add_argument("--output", type=Path, default=HERE / "threads.md")
     options = parser.parse_args(arguments)
     found: dict[str, Times] = {}
@@ -236,7 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
                 written(folder, w, tune) | (for_peer(folder, w) if tune == "v8" else {})
                 for w in [*workloads(), *loops()]
             ]
-            job = {"works": works, "seconds": options.seconds, "least": 10}
+            job = {"works": works, "seconds": options.seconds, "loads": options.loads, "least": 2}
             if tune == "v8":
                 found |= {NODE: in_node(folder, job), CHROMIUM: in_chromium(folder, job)}
             else:
@@ -248,7 +262,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     forks = table(["a fork and a join, us", ">a helper spins", ">no helper"], fork_rows(found))
     costs = table(["for threads, on one", *(f">{engine}" for engine in (NODE, CHROMIUM, WASMTIME))], cost_rows(found))
     options.output.write_text(
-        f"{text}\n{forks}\n{costs}\nThe least of many runs in turns; two threads on two CPUs: "
+        f"{text}\n{forks}\n{costs}\nThe least of many runs in turns, of costs the median over rounds; two threads on two CPUs: "
         f"{', '.join(describe(_node_version()).values())}\n"
     )
     report.text(options.output.read_text())
