@@ -262,8 +262,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     forks = table(["a fork and a join, us", ">a helper spins", ">no helper"], fork_rows(found))
     costs = table(["for threads, on one", *(f">{engine}" for engine in (NODE, CHROMIUM, WASMTIME))], cost_rows(found))
     options.output.write_text(
-        f"{text}\n{forks}\n{costs}\nThe least of many runs in turns, of costs the median over rounds; two threads on two CPUs: "
-        f"{', '.join(describe(_node_version()).values())}\n"
+        f"{text}\n{forks}\n{costs}\nThe least of many runs in turns, of costs the median over rounds; two threads on "
+        f"two CPUs: {', '.join(describe(_node_version()).values())}\n"
     )
     report.text(options.output.read_text())
 

@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from hypothesis import settings
 
+from benchmarks.chromium import ARGUMENTS, find
 from tests.support import choosing, seeds
-from tests.support.chromium import FLAGS, find
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -158,7 +158,7 @@ def chromium(chromium_flags: list[str]) -> Iterator[Browser]:
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=find(), args=[*FLAGS, *chromium_flags])
+        browser = playwright.chromium.launch(executable_path=find(shell=True), args=[*ARGUMENTS, *chromium_flags])
         yield browser
         browser.close()
 
@@ -194,16 +194,9 @@ def site(compiled_once: None) -> Iterator[str]:
 def static_host(compiled_once: None, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The site as files, on a host that knows nothing of it and sends no headers."""
     from tests.support.browsing import served
-    from xla_wasm.site import pages
+    from tests.support.once import static_site
 
-    folder = tmp_path_factory.mktemp("static")
-    with pytest.MonkeyPatch.context() as patch:
-        # Pyodide and the search page's weights are large, and what they need of the host is the same.
-        patch.setattr(pages.minilm, "FILES", ())
-        patch.setattr(pages, "pyodide", lambda: folder / "none")
-        left_out = pages.write(folder / "site")
-    assert len(left_out) == 1 and "Pyodide" in left_out[0]
-    with served(folder / "site", isolated=False) as address:
+    with served(static_site(tmp_path_factory), isolated=False) as address:
         yield address
 
 

@@ -18,7 +18,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from tests.support import chromium
+from benchmarks.chromium import ARGUMENTS, find
 from tests.support.js_calls import LOADER, NEWEST_NODE, SCRIPTS, isolated_site
 from tests.support.web_server import Answer
 from xla_wasm import XlaWasmError
@@ -157,7 +157,7 @@ def _node(url: str, folder: Path) -> Sequence[str | os.PathLike[str]]:
 
 
 def _chromium(url: str, folder: Path) -> Sequence[str | os.PathLike[str]]:
-    return [chromium.find(), *chromium.FLAGS, f"--user-data-dir={folder / 'profile'}", "--remote-debugging-port=0", url]
+    return [find(shell=True), *ARGUMENTS, f"--user-data-dir={folder / 'profile'}", "--remote-debugging-port=0", url]
 
 
 @cache

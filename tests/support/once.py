@@ -1,4 +1,5 @@
-"""What takes long to make and is made once for all processes of a run: a wheel of this tree, and Pyodide with it."""
+"""What takes long to make and is made once for all processes of a run: a wheel of this tree, Pyodide with it, the pages
+as files, and what they compile."""
 
 from __future__ import annotations
 
@@ -18,6 +19,7 @@ from tests.support.processes import output
 from xla_wasm.artifact import Artifact
 from xla_wasm.hlo.ir import Module
 from xla_wasm.options import Options
+from xla_wasm.site import pages
 
 PYODIDE = ROOT / ".tools" / "pyodide" / "node_modules" / "pyodide"
 sys.path.append(str(ROOT / "tools"))
@@ -63,6 +65,20 @@ def shared_compile(
         return Artifact.open(path)
 
     return shared
+
+
+def static_site(factory: pytest.TempPathFactory) -> Path:
+    """The pages as files, without what is large and needs the same of a host: Pyodide, and the weights of the search
+    page."""
+
+    def make(place: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(pages.minilm, "FILES", ())
+            patch.setattr(pages, "pyodide", lambda: place / "none")
+            left_out = pages.write(place / "site")
+        assert len(left_out) == 1 and "Pyodide" in left_out[0]
+
+    return once(factory, "static-site", make) / "site"
 
 
 def _build(place: Path) -> None:
