@@ -30,8 +30,15 @@ class _Field:
 class _Fields(dict[str, _Field]):
     """Name -> field, in their order."""
 
+    _known: Any = None
+
     def values(self) -> Any:
         """The fields as `dataclasses` knows them: its functions ask for them in this way."""
+        if self._known is None:
+            self._known = self._made()
+        return self._known.values()
+
+    def _made(self) -> Any:
         import dataclasses
 
         known: dict[str, Any] = {}
@@ -40,7 +47,7 @@ class _Fields(dict[str, _Field]):
             given = {what: value for what, value in start.items() if value is not _MISSING}
             known[name] = dataclasses.field(init=f.init, repr=f.repr, compare=f.compare, kw_only=f.kw_only, **given)
         made: Any = dataclasses.make_dataclass("_", [(name, Any) for name in self], namespace=known)
-        return made.__dataclass_fields__.values()
+        return made.__dataclass_fields__
 
 
 def fields_of(cls: Any) -> dict[str, Any] | None:
