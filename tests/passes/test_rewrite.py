@@ -22,7 +22,7 @@ def test_a_rule_that_takes_what_it_makes_is_an_internal_error_that_names_the_ins
         return w.op("reverse", w.op("reverse", x.operands[0], dimensions=(0,)), dimensions=(0,))
 
     with pytest.raises(AssertionError, match="reverse 'turned': what a rule makes of it is taken by rules without end"):
-        rewrite(Module.from_text(TEXT), {"reverse": twice}, again=True)
+        rewrite(Module.from_text(TEXT), {"reverse": twice}, to_fixpoint=True)
 
 
 def test_so_are_simplifications_that_undo_each_other(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -65,13 +65,13 @@ def _parameters(w: PartWriter, computation: Computation, style: str) -> dict[Ins
     if style in ("apply", "compare"):
         parts: dict[Instruction, list[Instruction]] = {}
         for number, p in enumerate(_in_parts(computation, 2 if style == "compare" else 1)):
-            parts.setdefault(p, []).append(w.again(p, shape=part_of(p.shape), parameter_number=number))
+            parts.setdefault(p, []).append(w.clone(p, shape=part_of(p.shape), parameter_number=number))
         return {p: value_of(both) for p, both in parts.items()}
     values: dict[Instruction, Value] = {}
     for p in computation.parameters:
         w.x = p
         values[p] = (
-            w.apart(w.keep(p)) if style == "entry" else w.from_single(w.again(p, shape=split_shape(p.shape)), p.shape)
+            w.apart(w.keep(p)) if style == "entry" else w.from_single(w.clone(p, shape=split_shape(p.shape)), p.shape)
         )
     return values
 
@@ -91,11 +91,11 @@ def _instruction(w: PartWriter, x: Instruction, operands: list[Value]) -> Value:
     w.x = x
     op = record(x)
     if op.complex or op.effect:
-        return w.apart(w.again(x, [w.whole(value, o.shape) for value, o in zip(operands, x.operands)]))
+        return w.apart(w.clone(x, [w.whole(value, o.shape) for value, o in zip(operands, x.operands)]))
     if op.control:
         return w.together(x, [w.single(value) for value in operands], "state")
     if not has_complex(x.shape) and not any(has_complex(o.shape) for o in x.operands):
-        return w.again(x, [real(value) for value in operands], called=w.called(x, "apply"))
+        return w.clone(x, [real(value) for value in operands], called=w.called(x, "apply"))
     if x.opcode not in RULES:
         raise UnsupportedError(f"{x.where}: not supported yet for complex numbers")
     return RULES[x.opcode](w, x, operands)

@@ -113,7 +113,7 @@ class _Sinking:
             found.small.attrs[WEIGHT_FORMAT] = found.format  # it is looked up as it is stored
 
         def moved(part: Instruction) -> Instruction:
-            return w.again(x, [part, *starts], shape=x.shape.with_element_type(part.shape.element_type))
+            return w.clone(x, [part, *starts], shape=x.shape.with_element_type(part.shape.element_type))
 
         scale = None if found.scale is None else moved(found.scale)
         stored = replace(found, small=moved(found.small), scale=scale)
@@ -140,7 +140,7 @@ class _Sinking:
         made = self.in_integers(w, x, operands, factors)
         if made is None and not scales:
             return x
-        made = made or w.again(x, operands)
+        made = made or w.clone(x, operands)
         # Together first: a scale may be so large that sums and it are too large, though the result is not.
         return w.mul(made, reduce(w.mul, factors)) if factors else made
 
@@ -159,7 +159,7 @@ class _Sinking:
         small = unscaled.written(w)
         self.stored[small] = unscaled
         place = () if feature in constant else (numbers.output_feature_dimension,)
-        return w.mul(w.again(x, [image, small]), w.broadcast(_compact(w, found.scale), x.shape.dimensions, place))
+        return w.mul(w.clone(x, [image, small]), w.broadcast(_compact(w, found.scale), x.shape.dimensions, place))
 
     def in_integers(
         self, w: Writer, x: Instruction, operands: Sequence[Instruction], factors: list[Instruction]
@@ -249,7 +249,7 @@ class _Sinking:
         state = w.tuple(elements)
         for computation in x.called:
             _take_stored(computation, state.shape, found, scales)
-        made = w.again(x, [state], shape=state.shape)
+        made = w.clone(x, [state], shape=state.shape)
         return w.tuple([initial[i] if i in found else w.element(made, i) for i in range(len(initial))])
 
     def element(self, w: Writer, x: Instruction) -> Instruction:

@@ -50,7 +50,7 @@ CANONICAL: dict[str, Rule] = {**canonical_dot.CANONICAL, **canonical_conv.CANONI
 
 def lower_host_transfers(module: Module) -> None:
     """Makes requests of the transfers between the program and its host."""
-    rewrite(module, hostio.HOST, again=True, suffixed=True)
+    rewrite(module, hostio.HOST, to_fixpoint=True, suffixed=True)
 
 
 def inline(module: Module) -> None:
@@ -67,7 +67,7 @@ def type_products(module: Module) -> None:
 
 def expand(module: Module) -> None:
     """Replaces every operation that has a rule."""
-    rewrite(module, EXPAND, again=True, suffixed=True)
+    rewrite(module, EXPAND, to_fixpoint=True, suffixed=True)
 
 
 def canonicalize(module: Module) -> None:

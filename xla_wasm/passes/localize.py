@@ -275,7 +275,7 @@ class Localizer:
         x = body.x
         called = [self._keep(c) for c in x.called] if called is None else called
         copy = _unmarked(
-            body.again(x, [value.own for value in operands], shape=local_shape(x.shape, shards), called=called)
+            body.clone(x, [value.own for value in operands], shape=local_shape(x.shape, shards), called=called)
         )
         copy.name = f"{body.prefix}{x.name}"
         return Value(copy, shards, body.manual)

@@ -15,15 +15,15 @@ DEEPEST = 50
 """Rules of which each takes what the one before has made; that are more than any program needs."""
 
 
-def rewrite(module: Module, rules: Rules, *, again: bool = False, suffixed: bool = False) -> None:
+def rewrite(module: Module, rules: Rules, *, to_fixpoint: bool = False, suffixed: bool = False) -> None:
     """Applies the rules to every computation.
 
-    `again`: also to what they make, until none has anything left to do. `suffixed`: what they make has its opcode in
-    its name.
+    `to_fixpoint`: also to what they make, until none has anything left to do. `suffixed`: what they make has its opcode
+    in its name.
     """
     done: list[Computation] = []
     for computation in module.computations:
-        rewrite_computation(computation, rules, done, again=again, suffixed=suffixed)
+        rewrite_computation(computation, rules, done, to_fixpoint=to_fixpoint, suffixed=suffixed)
     module.computations = done
 
 
@@ -32,7 +32,7 @@ def rewrite_computation(
     rules: Rules,
     done: list[Computation] | None = None,
     *,
-    again: bool = False,
+    to_fixpoint: bool = False,
     suffixed: bool = False,
     key: Callable[[Instruction], Any] | None = None,
 ) -> None:
@@ -44,7 +44,7 @@ def rewrite_computation(
     stays, or one that is there.
     """
     if key is not None or not rules.keys().isdisjoint([x.opcode for x in computation.instructions]):
-        sweep = _Sweep(computation, rules, done, again, suffixed, key)
+        sweep = _Sweep(computation, rules, done, to_fixpoint, suffixed, key)
         for x in computation.instructions:
             sweep.visit(x)
         computation.root = sweep.values.get(computation.root, computation.root)
@@ -62,11 +62,11 @@ class _Sweep:
         computation: Computation,
         rules: Rules,
         done: list[Computation] | None,
-        again: bool,
+        to_fixpoint: bool,
         suffixed: bool,
         key: Callable[[Instruction], Any] | None,
     ):
-        self.rules, self.done, self.again, self.suffixed, self.key = rules, done, again, suffixed, key
+        self.rules, self.done, self.to_fixpoint, self.suffixed, self.key = rules, done, to_fixpoint, suffixed, key
         self.writer = Writer(computation.root, suffixed=suffixed)
         self.result: list[Instruction] = []
         self.values: dict[Instruction, Instruction] = {}
@@ -105,11 +105,11 @@ class _Sweep:
         made, computations = self.writer.made, self.writer.computations
         self.writer.made, self.writer.computations = [], []
         for c in computations:
-            if self.again:
-                rewrite_computation(c, self.rules, self.done, again=True, suffixed=self.suffixed)
+            if self.to_fixpoint:
+                rewrite_computation(c, self.rules, self.done, to_fixpoint=True, suffixed=self.suffixed)
             elif self.done is not None:
                 self.done.append(c)
-        if self.again:
+        if self.to_fixpoint:
             for z in made:
                 self.visit(z, depth + 1)
         else:

@@ -29,7 +29,7 @@ def simplify(module: Module) -> None:
 
 def simplify_computation(computation: Computation) -> None:
     """The same sweep through one computation."""
-    rewrite_computation(computation, SIMPLIFY, again=True, key=_key)
+    rewrite_computation(computation, SIMPLIFY, to_fixpoint=True, key=_key)
 
 
 def _key(x: Instruction) -> Any:

@@ -148,9 +148,9 @@ class _Body:
         if touched and _has_few_bits(x):
             return _Value(w, _reduced(w, given[0]))
         if narrow is Narrow.COMBINED:  # what travels is as it is; the expansion converts what comes in
-            return _Value(w, w.again(x, given, called=[self.on_f32(c) for c in x.called]))
+            return _Value(w, w.clone(x, given, called=[self.on_f32(c) for c in x.called]))
         # What is on f32 elsewhere is made from the instruction as it was.
-        return _Value(w, w.keep(x) if given == x.operands else w.again(x, given))
+        return _Value(w, w.keep(x) if given == x.operands else w.clone(x, given))
 
     def computed(self, w: Writer, operands: list[_Value]) -> _Value:
         """Computes in f32 and rounds once; of running sums and the like each result, not each step."""
@@ -158,7 +158,7 @@ class _Body:
         narrow = record(x).narrow
         stepwise = narrow is Narrow.ACCUMULATED and not (x.opcode == "reduce-window" and cumulative(x) is not None)
         given = [o.as_made() if _widened_by_xla(x) else o.wide() for o in operands]
-        wide = w.again(x, given, shape=_wide_shape(x.shape), called=[self.on_f32(c, stepwise) for c in x.called])
+        wide = w.clone(x, given, shape=_wide_shape(x.shape), called=[self.on_f32(c, stepwise) for c in x.called])
         typed = _in_types_of(w, wide, x.shape)
         if narrow in _COMPUTING and x.shape.element_type == "bf16":
             return _Value(w, typed, unrounded=wide)
@@ -193,12 +193,12 @@ class _Body:
         if x.literal is not None and _small(x.shape):
             shape = _wide_shape(x.shape)
             literal = Literal.from_values(shape, x.literal.values())
-            return _Value(w, wide=w.again(x, shape=shape, literal=literal))
+            return _Value(w, wide=w.clone(x, shape=shape, literal=literal))
         if record(x).narrow is Narrow.BITS and (_small(x.shape) or _small(x.operands[0].shape)):
             value = operands[0].typed()
-            return _Value(w, _reduced(w, value) if _has_few_bits(x) else w.again(x, [value]))
+            return _Value(w, _reduced(w, value) if _has_few_bits(x) else w.clone(x, [value]))
         called = [self.on_f32(c, rounding) for c in x.called]
-        wide = w.again(x, [o.wide() for o in operands], shape=_wide_shape(x.shape), called=called)
+        wide = w.clone(x, [o.wide() for o in operands], shape=_wide_shape(x.shape), called=called)
         if rounding and record(x).narrow is Narrow.COMPUTED:
             return _Value(w, _in_types_of(w, wide, x.shape))
         return _Value(w, None if _has_small(x.shape) else wide, wide)
@@ -213,4 +213,4 @@ def _reduced(w: Writer, value: Instruction) -> Instruction:
     """The bits of the narrowest types are reduced as those of f16, of which all but the powers of two are part."""
     dtype = value.shape.element_type
     between = w.convert(value, "f32" if dtype == "f8e8m0fnu" else "f16")
-    return w.convert(w.again(w.x, [between], shape=between.shape), dtype)
+    return w.convert(w.clone(w.x, [between], shape=between.shape), dtype)

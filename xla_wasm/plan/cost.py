@@ -16,12 +16,12 @@ from ..ops.reading import record
 LOAD = STORE = 1
 """An element's way out of a buffer, or into it."""
 
-AGAIN = 3
+RECOMPUTED = 3
 """Operations that may be done again for each time an element is read, so as not to write and read it."""
 
 UNKNOWN = 1
-"""As `AGAIN`, where nobody knows how often elements are read: at places computed at run time, or by comparisons of a
-sort."""
+"""As `RECOMPUTED`, where nobody knows how often elements are read: at places computed at run time, or by comparisons of
+a sort."""
 
 MAX_OPERATIONS = 120
 """Operations in one kernel's expression: engines compile large functions slowly, and spill."""
@@ -53,7 +53,7 @@ LANES = 4
 """Elements that one operation computes."""
 
 
-def again(x: Instruction, most: float) -> float:
+def operations_left(x: Instruction, most: float) -> float:
     """Returns what is left of `most` operations after computing an element of `x` again, down to views and to what lies
     in memory, which cost nothing; below 0 where that takes more, or is no plain expression of elements."""
     about = record(x)
@@ -67,17 +67,17 @@ def again(x: Instruction, most: float) -> float:
     for o in x.operands:
         if most < 0:
             break
-        most = again(o, most)
+        most = operations_left(o, most)
     return most
 
 
 def dear_among(members: list[Instruction], inner: list[Instruction]) -> list[Instruction]:
-    """Those members of a kernel that `AGAIN` operations do not compute again from what lies in memory; `inner` has all
-    that the kernel computes, operands first."""
+    """Returns those members of a kernel that take more than `RECOMPUTED` operations to compute again from what lies in
+    memory; `inner` has all that the kernel computes, operands first."""
     costs: dict[Instruction, float] = {}
     for x in inner:
         costs[x] = inf if record(x).accumulates else record(x).cost + sum([costs.get(o, 0) for o in x.operands])
-    return [x for x in members if costs.get(x, 0) > AGAIN]
+    return [x for x in members if costs.get(x, 0) > RECOMPUTED]
 
 
 def recompute(x: Instruction, times: float, kernels: int) -> bool:
@@ -87,4 +87,4 @@ def recompute(x: Instruction, times: float, kernels: int) -> bool:
     What several kernels need may join one of them; what one kernel needs at several places is a step more.
     """
     saved = STORE + times * LOAD + (STEP * LANES / max(x.shape.size, 1) if kernels == 1 else 0)
-    return again(x, saved / (times - 1)) >= 0
+    return operations_left(x, saved / (times - 1)) >= 0

@@ -16,7 +16,7 @@ from ..hlo.op import Kind, Read
 from ..lowering.table import has_kernel, is_expression
 from ..ops.dot.stored import WEIGHT_FORMAT, is_widening, reads_converted
 from ..ops.reading import reads, record
-from .cost import AGAIN, MAX_OPERATIONS, MAX_PLACES, UNKNOWN, again, recompute
+from .cost import MAX_OPERATIONS, MAX_PLACES, RECOMPUTED, UNKNOWN, operations_left, recompute
 
 
 @dataclass(slots=True)
@@ -129,10 +129,10 @@ def _computes_once(x: Instruction, reader: Instruction, number: int, read: Read)
         return read.map.one_to_one
     if record(reader).product:
         # The right side is packed, element by element; that of a convolution may be read by a loop of its own instead.
-        return number == 1 and (reads(reader)[0].kind is Kind.REDUCED or again(x, AGAIN) >= 0)
+        return number == 1 and (reads(reader)[0].kind is Kind.REDUCED or operations_left(x, RECOMPUTED) >= 0)
     if read.kind is Kind.REDUCED and not has_kernel(reader):
         return True
-    return read.kind in (Kind.COMPUTED, Kind.REDUCED) and again(x, UNKNOWN) >= 0
+    return read.kind in (Kind.COMPUTED, Kind.REDUCED) and operations_left(x, UNKNOWN) >= 0
 
 
 def _renames_memory(x: Instruction) -> bool:

@@ -23,7 +23,7 @@ from ..lowering.table import ELEMENTAL, ELEMENTWISE, KERNELS, LANES
 from ..ops.reading import record
 from ..ops.reduce.columns import ColumnSums, columns, columns_in_memory
 from ..target import V8, Target
-from .cost import AGAIN
+from .cost import RECOMPUTED
 from .fit import row_place
 from .group import Group
 from .order import nest_in_blocks, nest_in_chunks, row_by_row, rows_across, together, work
@@ -302,7 +302,7 @@ def _lower_nest(
             kernel.e.tile = tile
             element(index)
 
-        nest_in_tiles(kernel.b, first.dims, rows, in_tile, wide=work(expression.inner) <= AGAIN)
+        nest_in_tiles(kernel.b, first.dims, rows, in_tile, wide=work(expression.inner) <= RECOMPUTED)
         # Rows of tiles are written before others are read, some of them element by element.
         return ()
     if beside is None:

@@ -89,7 +89,7 @@ class Writer:
         self.made.append(made)
         return made
 
-    def again(
+    def clone(
         self,
         x: Instruction,
         operands: Sequence[Instruction] | None = None,

@@ -53,7 +53,7 @@ def counted(w: Writer, loop: Instruction) -> list[Instruction] | None:
     for x, start, step in zip(first, starts, steps):
         if step and start is not None:
             number = wrap(start + trips * step, x.shape.element_type)
-            x = w.again(x, literal=Literal.from_values(x.shape, [number]))
+            x = w.clone(x, literal=Literal.from_values(x.shape, [number]))
         results.append(x)
     return results
 

@@ -13,7 +13,7 @@ def _called(w: Writer, x: Instruction) -> Instruction:
     """The root of the computation that `x` calls, written here."""
 
     def copied(y: Instruction, operands: list[Instruction]) -> Instruction:
-        copy = w.again(y, operands)
+        copy = w.clone(y, operands)
         copy.name = f"{x.name}.{y.name}"
         return copy
 

@@ -28,7 +28,7 @@ def _gather(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
         ]
     )
     outer = iter(batch.values())
-    return Padded(w.again(x), tuple(next(inner) if d in n.offset_dims else next(outer) for d in range(x.shape.rank)))
+    return Padded(w.clone(x), tuple(next(inner) if d in n.offset_dims else next(outer) for d in range(x.shape.rank)))
 
 
 def _batch(w: SizeWriter, indices: Instruction, listed: Extent, vector: int) -> dict[int, Size]:
@@ -74,7 +74,7 @@ def _scatter(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     flags = w.live(updates[0].shape.dimensions, given, partial)
     extent = tuple(tuple(own) for _ in operands) if x.shape.is_tuple else tuple(own)
     if flags is None:
-        return Padded(w.again(x, [*operands, indices, *updates]), extent)
+        return Padded(w.clone(x, [*operands, indices, *updates]), extent)
     return Padded(_flagged(w, x, operands, indices, updates, flags), extent)
 
 
@@ -107,7 +107,7 @@ def _flagged(
 def _dynamic_slice(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     sliced, bounds = x.attrs["dynamic_slice_sizes"], x.operands[0].shape.dimensions
     return Padded(
-        w.again(x), tuple(own if size == bound else size for own, size, bound in zip(extents[0], sliced, bounds))
+        w.clone(x), tuple(own if size == bound else size for own, size, bound in zip(extents[0], sliced, bounds))
     )
 
 
@@ -117,7 +117,7 @@ def _dynamic_update_slice(w: SizeWriter, x: Instruction, extents: list[Extent]) 
     dims, part = array.shape.dimensions, update.shape.dimensions
     live = w.live(part, extents[1])
     if live is None:
-        return Padded(w.again(x), extents[0])
+        return Padded(w.clone(x), extents[0])
     starts = x.operands[2:]
     if len(starts) != len(dims) or any(s.shape.dimensions for s in starts):
         raise w.refuse("a dynamic update at an index vector is not supported")

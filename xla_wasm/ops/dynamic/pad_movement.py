@@ -19,7 +19,7 @@ def _elementwise(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded
     arrays = [extent for o, extent in zip(x.operands, extents) if o.shape.dimensions]
     sizes = tuple(w.common([extent[d] for extent in arrays], bound) for d, bound in enumerate(dims))
     operands = [_stretched(w, o, extent, sizes) if o.shape.dimensions else o for o, extent in zip(x.operands, extents)]
-    return Padded(w.again(x, operands), sizes)
+    return Padded(w.clone(x, operands), sizes)
 
 
 def _stretched(w: SizeWriter, a: Instruction, own: Extent, sizes: Sequence[Size]) -> Instruction:
@@ -40,11 +40,11 @@ def _bitcast(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     (o,), (extent,) = x.operands, extents
     before, after = o.shape.dimensions, x.shape.dimensions
     if before == after:
-        return Padded(w.again(x), extent)
+        return Padded(w.clone(x), extent)
     if TYPES[o.shape.element_type].bits > TYPES[x.shape.element_type].bits and after[:-1] == before:
-        return Padded(w.again(x), (*extent, after[-1]))
+        return Padded(w.clone(x), (*extent, after[-1]))
     if after == before[:-1] and is_known(extent[-1], before[-1]):
-        return Padded(w.again(x), extent[:-1])
+        return Padded(w.clone(x), extent[:-1])
     raise w.refuse("these dynamic dimensions cannot be followed through a bitcast")
 
 
@@ -55,16 +55,16 @@ def _broadcast(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     sizes: list[Size] = list(x.shape.dimensions)
     for d, size in zip(x.attrs["dimensions"], extents[0]):
         sizes[d] = size
-    return Padded(w.again(x), tuple(sizes))
+    return Padded(w.clone(x), tuple(sizes))
 
 
 def _transpose(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
-    return Padded(w.again(x), tuple(extents[0][d] for d in x.attrs["dimensions"]))
+    return Padded(w.clone(x), tuple(extents[0][d] for d in x.attrs["dimensions"]))
 
 
 def _reverse(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     """Reversed, what counts stands at the end; it is brought to the front again."""
-    value, dims = w.again(x), x.shape.dimensions
+    value, dims = w.clone(x), x.shape.dimensions
     for d in x.attrs["dimensions"]:
         if not is_known(extents[0][d], dims[d]):
             behind = [PaddingDimension(0, dims[d] if k == d else 0) for k in range(len(dims))]
@@ -80,7 +80,7 @@ def _slice(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     for size, bound, s in zip(extents[0], x.operands[0].shape.dimensions, x.attrs["slice"]):
         reach = w.minus(w.plus(s.limit if is_known(size, bound) else w.least(size, s.limit), s.stride - 1), s.start)
         sizes.append(w.most(w.over(reach, s.stride), 0))
-    return Padded(w.again(x), tuple(sizes))
+    return Padded(w.clone(x), tuple(sizes))
 
 
 def _pad(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
@@ -93,7 +93,7 @@ def _pad(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     live = w.live(a.shape.dimensions, extents[0])
     if live is not None:
         a = w.select(live, a, w.broadcast(value, a.shape.dimensions))
-    return Padded(w.again(x, [a, value]), tuple(sizes))
+    return Padded(w.clone(x, [a, value]), tuple(sizes))
 
 
 def _concatenate(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
@@ -105,7 +105,7 @@ def _concatenate(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded
     for extent in extents:
         offsets.append(w.plus(offsets[-1], extent[dim]))
     sizes[dim] = offsets[-1]
-    value = w.again(x)
+    value = w.clone(x)
     if not all(isinstance(o, int) for o in offsets[:-1]):
         value = w.full(x.shape.element_type, dims, 0)
         for part, offset in zip(x.operands, offsets):

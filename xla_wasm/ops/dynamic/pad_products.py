@@ -43,7 +43,7 @@ def _dot(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     numbers = x.attrs["dot_dimension_numbers"]
     if not all(is_whole(o.shape, e) for o, e in zip(x.operands[2:], extents[2:])):
         raise w.refuse("scales with dynamic dimensions are not supported")
-    value = w.again(x, [*_contracted(w, x, numbers, extents), *x.operands[2:]])
+    value = w.clone(x, [*_contracted(w, x, numbers, extents), *x.operands[2:]])
     return Padded(value, tuple(_product_sizes(w, x, numbers, extents)))
 
 
@@ -62,7 +62,7 @@ def _ragged_dot(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
         del sizes[len(sizes) - len(free) + free.index(group)]
     elif mode == "contracting":
         sizes.insert(0, groups.shape.dimensions[-1])
-    return Padded(w.again(x, [*_contracted(w, x, numbers, extents), groups]), tuple(sizes))
+    return Padded(w.clone(x, [*_contracted(w, x, numbers, extents), groups]), tuple(sizes))
 
 
 def _convolution(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
@@ -97,7 +97,7 @@ def _convolution(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded
         w.masked(image, before, 0, [n.input_feature_dimension, *n.input_spatial_dimensions]),
         w.masked(kernel, weights, 0, [n.kernel_input_feature_dimension]),
     ]
-    return Padded(w.again(x, operands), tuple(sizes))
+    return Padded(w.clone(x, operands), tuple(sizes))
 
 
 def _last_whole(count: int) -> Rule:
@@ -110,7 +110,7 @@ def _last_whole(count: int) -> Rule:
             if not all(is_known(extent[d], o.shape.dimensions[d]) for d in range(batch, o.shape.rank)):
                 raise w.refuse("only the dimensions of the batch may be dynamic")
         sizes = [w.agreed([e[d] for e in extents], x.shape.dimensions[d]) for d in range(batch)]
-        return Padded(w.again(x), (*sizes, *x.shape.dimensions[batch:]))
+        return Padded(w.clone(x), (*sizes, *x.shape.dimensions[batch:]))
 
     return rule
 

@@ -40,7 +40,7 @@ def _reduce(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
         chosen = [
             w.select(live, a, w.broadcast(w.convert(i, a.shape.element_type), dims)) for a, i in zip(arrays, inits)
         ]
-        return Padded(w.again(x, [*chosen, *inits]), _results(x, kept))
+        return Padded(w.clone(x, [*chosen, *inits]), _results(x, kept))
     return Padded(_ignoring(w, x, live), _results(x, kept))
 
 
@@ -57,13 +57,13 @@ def _ignoring(w: SizeWriter, x: Instruction, live: Instruction | None) -> Instru
     """The reduction of what is live: the rest becomes the reducer's neutral number, or its presence is carried
     along."""
     if live is None:
-        return w.again(x)
+        return w.clone(x)
     count = len(x.operands) // 2
     arrays, inits = x.operands[:count], x.operands[count:]
     opcode = monoid(x.called[0]) if count == 1 else None
     value = neutral(opcode, arrays[0].shape.element_type) if opcode else None
     if value is not None:
-        return w.again(
+        return w.clone(
             x,
             [
                 w.select(live, arrays[0], w.full(arrays[0].shape.element_type, arrays[0].shape.dimensions, value)),
@@ -152,7 +152,7 @@ def _sort(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     live = w.live(dims, sizes, [dim])
     extent = _results(x, sizes)
     if live is None:
-        return Padded(w.again(x), extent)
+        return Padded(w.clone(x), extent)
     comparator = x.called[0]
 
     def compare(e: Writer, *p: Instruction) -> Instruction:
@@ -168,7 +168,7 @@ def _sort(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
 def _topk(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
     if not is_known(extents[0][-1], x.operands[0].shape.dimensions[-1]):
         raise w.refuse("topk along a dynamic dimension is not supported")
-    return Padded(w.again(x), _results(x, (*extents[0][:-1], x.attrs["k"])))
+    return Padded(w.clone(x), _results(x, (*extents[0][:-1], x.attrs["k"])))
 
 
 # --- batch normalisation --------------------------------------------------------------------------------------------

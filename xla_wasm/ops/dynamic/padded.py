@@ -147,9 +147,9 @@ class SizeWriter(Writer):
 
     # --- values -----------------------------------------------------------------------------------------------------
 
-    def again(self, x: Instruction, operands: Sequence[Instruction] | None = None, **changes: Any) -> Instruction:
+    def clone(self, x: Instruction, operands: Sequence[Instruction] | None = None, **changes: Any) -> Instruction:
         """The instruction itself, with a static result."""
-        return super().again(x, operands, **{"shape": static(x.shape)} | changes)
+        return super().clone(x, operands, **{"shape": static(x.shape)} | changes)
 
     def kept(self, x: Instruction, extent: Extent) -> Padded:
         """The instruction in its place, made static."""

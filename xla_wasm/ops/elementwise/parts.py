@@ -129,7 +129,7 @@ class PartWriter(Writer):
     def together(self, x: Instruction, operands: list[Value], style: str = "apply") -> Value:
         """The operation on all parts at once."""
         parts = [part for value in operands for part in _parts(value)]
-        return self.from_single(self.again(x, parts, shape=split_shape(x.shape), called=self.called(x, style)), x.shape)
+        return self.from_single(self.clone(x, parts, shape=split_shape(x.shape), called=self.called(x, style)), x.shape)
 
 
 Rule = Callable[[PartWriter, Instruction, list[Value]], Value]
@@ -140,7 +140,7 @@ def _halves(w: PartWriter, x: Instruction, operands: list[Value]) -> Value:
     """The operation on each part of its complex operands."""
     called = w.called(x, "apply")
     both = ([value if isinstance(value, Instruction) else value[k] for value in operands] for k in range(2))
-    return value_of([w.again(x, parts, shape=part_of(x.shape), called=called) for parts in both])
+    return value_of([w.clone(x, parts, shape=part_of(x.shape), called=called) for parts in both])
 
 
 def _function(w: PartWriter, x: Instruction, operands: list[Value]) -> Value:
@@ -162,7 +162,7 @@ def _map(w: PartWriter, x: Instruction, operands: list[Value]) -> Value:
         one = Computation(f"{both.name}.part", list(both.instructions), root)
         w.computations.append(one)
         made.append(
-            w.again(x, [part for value in operands for part in _parts(value)], shape=part_of(x.shape), called=[one])
+            w.clone(x, [part for value in operands for part in _parts(value)], shape=part_of(x.shape), called=[one])
         )
     return value_of(made)
 
@@ -174,7 +174,7 @@ def _reduction(w: PartWriter, x: Instruction, operands: list[Value]) -> Value:
     part = part_of(x.shape)
     scalar = Shape(part.element_type)
     adder = w.computation("add", [scalar, scalar], lambda c, p, q: c.add(p, q))
-    return value_of([w.again(x, parts, shape=part, called=[adder]) for parts in zip(*map(_pair, operands))])
+    return value_of([w.clone(x, parts, shape=part, called=[adder]) for parts in zip(*map(_pair, operands))])
 
 
 def _constant(w: PartWriter, x: Instruction, operands: list[Value]) -> Value:
@@ -213,7 +213,7 @@ def _bitcast(w: PartWriter, x: Instruction, operands: list[Value]) -> Value:
     before = x.operands[0].shape
     if before.element_type == x.shape.element_type:
         return value_of([w.reshape(part, x.shape.dimensions) for part in _pair(operands[0])])
-    return w.apart(w.again(x, [w.whole(operands[0], before)]))
+    return w.apart(w.clone(x, [w.whole(operands[0], before)]))
 
 
 def _iota(w: PartWriter, x: Instruction, operands: list[Value]) -> Value:
@@ -232,7 +232,7 @@ def _product(w: PartWriter, x: Instruction, operands: list[Value]) -> Value:
     shape = part_of(x.shape)
 
     def times(p: Instruction | None, q: Instruction | None) -> Instruction | None:
-        return None if p is None or q is None else w.again(x, [p, q], shape=shape)
+        return None if p is None or q is None else w.clone(x, [p, q], shape=shape)
 
     def total(opcode: str, p: Instruction | None, q: Instruction | None) -> Instruction:
         if p is None or q is None:
@@ -251,7 +251,7 @@ def _product(w: PartWriter, x: Instruction, operands: list[Value]) -> Value:
 
 def _sizes(w: PartWriter, x: Instruction, operands: list[Value]) -> Value:
     """Returns the result of what depends on the operand's sizes alone."""
-    return w.again(x, [_pair(operands[0])[0]])
+    return w.clone(x, [_pair(operands[0])[0]])
 
 
 def _moves(op: Op) -> bool:
