@@ -8,13 +8,15 @@ const OURS = [
   ['ours 2', '.wasm', { threads: 2 }],
 ];
 
+/** @typedef {{name: string, inputs: string[], weights: [string, string][]}} Work */
+
 /**
  * Where memory bounds a run, its time differs by a tenth with the pages that the memory happens to get: so each artifact
  * is loaded several times.
  *
  * @param {any} api the loader
  * @param {(name: string) => Promise<ArrayBuffer>} read
- * @param {{works: any[], seconds: number, loads: number, least: number}} job
+ * @param {{works: Work[], seconds: number, loads: number, least: number}} job
  * @param {(work: any) => Promise<Record<string, () => unknown>>} [others] contestants beside ours
  */
 export async function measure(api, read, { works, seconds, loads, least }, others = async () => ({})) {
@@ -39,7 +41,7 @@ export async function measure(api, read, { works, seconds, loads, least }, other
  *
  * @param {any} api
  * @param {(name: string) => Promise<ArrayBuffer>} read
- * @param {{name: string, inputs: string[], weights: [string, string][]}} work
+ * @param {Work} work
  */
 async function ours(api, read, work) {
   /** @type {Record<string, () => unknown>} */

@@ -376,6 +376,7 @@ def test_a_static_host_gets_shared_memory(chromium: Browser, static_host: str) -
     assert page.evaluate("crossOriginIsolated") and page.locator("#isolation").is_hidden()
     page.get_by_role("button", name="Start").click()
     until(page, "document.getElementById('status').textContent.includes('data by shared memory')")
+    training(page, "done")
     context.close()
 
 

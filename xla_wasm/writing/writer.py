@@ -98,8 +98,8 @@ class Writer:
         shape: Shape | None = None,
         **attrs: Any,
     ) -> Instruction:
-        """The instruction itself, by its own name; with other operands, computations, shape and attributes where they
-        are given."""
+        """Returns a copy of the instruction, by its own name; with other operands, computations, shape and attributes
+        where they are given."""
         made = x.on(x.operands if operands is None else operands)
         made.attrs |= attrs
         made.shape = shape or x.shape

@@ -148,7 +148,7 @@ class SizeWriter(Writer):
     # --- values -----------------------------------------------------------------------------------------------------
 
     def clone(self, x: Instruction, operands: Sequence[Instruction] | None = None, **changes: Any) -> Instruction:
-        """The instruction itself, with a static result."""
+        """Returns a copy of the instruction, with a static result."""
         return super().clone(x, operands, **{"shape": static(x.shape)} | changes)
 
     def kept(self, x: Instruction, extent: Extent) -> Padded:
