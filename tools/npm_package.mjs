@@ -19,7 +19,7 @@ const { build } = createRequire(join(tools, 'esbuild', 'x.js'))('esbuild');
 
 const CORE = ['arrays', 'errors', 'executor', 'features', 'manifest', 'source', 'transfer'];
 const ON_DEMAND = `
-  remote files parts weights/weights arrays/dynamic arrays/layouts arrays/orders arrays/structures
+  remote bytes parts weights/weights arrays/dynamic arrays/layouts arrays/orders arrays/structures
   devices/exchange devices/replicated devices/shards diagnostics/hints diagnostics/shown
   limits/budget limits/slices limits/untrusted requests/callbacks requests/feeds requests/host requests/requests
   threads/threads http/handler`

@@ -179,8 +179,8 @@ export async function loadHere(source, { signal, weights, onProgress = () => {},
   const needsMore =
     options.physical ||
     manifest.requests.length ||
-    manifest.devices ||
-    [...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined);
+    manifest.devices !== null ||
+    [...manifest.parameters, ...manifest.results].some(({ raw }) => raw.sizes !== undefined || raw.shards != null);
   const more =
     needsMore &&
     (await (await import('./requests/host.js')).hostParts(manifest, instance.exports.memory.buffer, options));
@@ -203,7 +203,7 @@ export async function loadHere(source, { signal, weights, onProgress = () => {},
  */
 async function instantiate(source, options, signal) {
   const { module, manifest } = await open(source, options, signal);
-  if (manifest.threads || /** @type {any} */ (options).threads > 1)
+  if (manifest.threads != null || /** @type {any} */ (options).threads > 1)
     return (await import('./threads/threads.js')).instantiate(module, manifest, options);
   let instance;
   try {
@@ -230,7 +230,7 @@ export async function open(source, options, signal) {
   const module = await compile(strict ? await strict.readModule(source, options, signal) : source, signal);
   const manifest = await readManifest(module);
   const lacks = lacking(module);
-  if (lacks || WebAssembly.Module.imports(module).length !== (manifest.threads ? 1 : 0))
+  if (lacks || WebAssembly.Module.imports(module).length !== (manifest.threads == null ? 0 : 1))
     throw (await import('./diagnostics/hints.js')).otherModule(module, lacks);
   if (strict) strict.checkManifest(manifest, options);
   await checkMemory(manifest, options);
@@ -242,7 +242,7 @@ export async function open(source, options, signal) {
  * @param {import('./manifest.js').Manifest} manifest
  */
 export async function readStructures(manifest) {
-  if (manifest.structure || manifest.parameters.some(({ name }) => name.includes('.')))
+  if (manifest.structure != null || manifest.parameters.some(({ name }) => name.includes('.')))
     return new (await import('./arrays/structures.js')).Structures(manifest);
 }
 

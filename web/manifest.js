@@ -1,11 +1,13 @@
-// The manifest, checked before anything relies on it: a manifest can lie. Mirrors xla_wasm/host/manifest.py.
+// The manifest, checked before anything relies on it: a manifest can lie. Mirrors xla_wasm/host/manifest.py and
+// json_object.py, with which it shares the table of fields.
 
 import { ArtifactError } from './errors.js';
-import { TYPES, counted } from './arrays.js';
+import { TYPES } from './arrays.js';
 import { supports } from './features.js';
+import { INITS, PARAMETERS, RESULTS, STEPS, TOP } from './manifest_fields.js';
 
 const PAGE = 65536;
-const MAX_RANK = 32;
+export const MAX_RANK = 32;
 
 /**
  * An array in the module's memory: a leaf of a parameter or of the result.
@@ -64,13 +66,13 @@ const MAX_RANK = 32;
  * @property {number} sidecarBytes
  */
 
+/** The end of a message about an artifact that is not what the compiler writes. */
+export const ANEW = '; it is damaged, or made by something else: compile it anew';
+
 /** @type {(where: string, why: string) => never} */
 export function fail(where, why) {
-  throw new ArtifactError(`the artifact's manifest is wrong at ${where || 'the top'}: ${why}`);
+  throw new ArtifactError(`the artifact's manifest is wrong at ${where || 'the top'}: ${why}${ANEW}`);
 }
-
-/** @type {(where: string, what: string, value: unknown) => never} */
-const expected = (where, what, value) => fail(where, `expected ${what}, got ${show(value)}`);
 
 /** @param {unknown} value */
 export function show(value) {
@@ -81,15 +83,23 @@ export function show(value) {
   }
 }
 
+/**
+ * A row of a table in manifest_fields.js, or what takes the place of a part of it.
+ * @typedef {{low?: number, high?: number, size?: number, align?: number}} Row
+ */
+
 /** A JSON object read field by field, with the path to it for messages. */
 export class Fields {
   /**
    * @param {any} raw
    * @param {string} path
+   * @param {Record<string, any>} rows the table of its fields
    */
-  constructor(raw, path) {
+  constructor(raw, path, rows = {}) {
     this.path = path;
-    if (typeof raw !== 'object' || raw === null || Array.isArray(raw)) expected(path, 'an object', raw);
+    this.rows = rows;
+    if (typeof raw !== 'object' || raw === null || Array.isArray(raw))
+      fail(path, `expected an object, got ${show(raw)}`);
     this.raw = raw;
   }
 
@@ -100,18 +110,40 @@ export class Fields {
 
   /**
    * @param {string} key
+   * @param {string} why
+   * @returns {never}
+   */
+  fail(key, why) {
+    return fail(this.at(key), why);
+  }
+
+  /**
+   * @param {string} key
    * @returns {any}
    */
   get(key) {
-    if (!Object.hasOwn(this.raw, key)) fail(this.at(key), 'it is missing');
+    if (!Object.hasOwn(this.raw, key)) this.fail(key, 'it is missing');
     return this.raw[key];
   }
 
-  /** @param {string} key */
-  int(key, low = 0, high = Number.MAX_SAFE_INTEGER) {
+  /**
+   * @param {string} key
+   * @param {Record<string, any>} [rows] the table of its fields
+   */
+  object(key, rows) {
+    return new Fields(this.get(key), this.at(key), rows);
+  }
+
+  /**
+   * An integer within its bounds.
+   * @param {string} key
+   * @param {Row} [given]
+   */
+  int(key, given) {
+    const { low = 0, high = Number.MAX_SAFE_INTEGER } = { ...this.rows[key], ...given };
     const value = this.get(key);
     if (!Number.isSafeInteger(value) || value < low || value > high)
-      expected(this.at(key), `an integer from ${low} to ${high}`, value);
+      this.fail(key, `expected an integer from ${low} to ${high}, got ${show(value)}`);
     return /** @type {number} */ (value);
   }
 
@@ -120,17 +152,25 @@ export class Fields {
    * @param {number} count
    */
   index(key, count) {
-    return this.get(key) === null ? null : this.int(key, 0, count - 1);
+    return this.get(key) === null ? null : this.int(key, { high: count - 1 });
   }
 
   /**
+   * A string, one of the choices if there are any.
    * @param {string} key
-   * @param {string[]} [choices]
    */
-  text(key, choices) {
+  text(key) {
+    const choices = this.rows[key];
     const value = this.get(key);
-    if (typeof value !== 'string') expected(this.at(key), 'a string', value);
-    if (choices && !choices.includes(value)) expected(this.at(key), `one of ${choices.join(', ')}`, value);
+    if (choices ? !choices.includes(value) : typeof value !== 'string')
+      this.fail(key, `expected ${choices ? `one of ${choices.join(', ')}` : 'a string'}, got ${show(value)}`);
+    return value;
+  }
+
+  /** @param {string} key */
+  flag(key) {
+    const value = this.get(key);
+    if (typeof value !== 'boolean') this.fail(key, `expected true or false, got ${show(value)}`);
     return value;
   }
 
@@ -143,9 +183,9 @@ export class Fields {
    */
   list(key, passes = () => true) {
     const value = this.get(key);
-    if (!Array.isArray(value)) expected(this.at(key), 'a list', value);
+    if (!Array.isArray(value)) this.fail(key, `expected a list, got ${show(value)}`);
     const wrong = value.findIndex((/** @type {any} */ item) => !passes(item));
-    if (wrong >= 0) fail(`${this.at(key)}[${wrong}]`, `unexpected ${show(value[wrong])}`);
+    if (wrong >= 0) this.fail(`${key}[${wrong}]`, `unexpected ${show(value[wrong])}`);
     return value;
   }
 
@@ -153,23 +193,24 @@ export class Fields {
    * @template T
    * @param {string} key
    * @param {(item: Fields) => T} read
+   * @param {Record<string, any>} [rows] the table of their fields
    */
-  objects(key, read) {
-    return this.list(key).map((item, i) => read(new Fields(item, `${this.at(key)}[${i}]`)));
+  objects(key, read, rows) {
+    return this.list(key).map((item, i) => read(new Fields(item, this.at(`${key}[${i}]`), rows)));
   }
 
   /**
-   * An address of `size` bytes inside the memory.
+   * The address of `size` bytes inside the memory.
    * @param {string} key
-   * @param {number} size
    * @param {number} memory
-   * @param {number} align
+   * @param {Row} [given]
    */
-  address(key, size, memory, align) {
-    const address = this.int(key, 0, memory);
-    if (address % align) fail(this.at(key), `${address} is not a multiple of ${align}`);
+  address(key, memory, given) {
+    const { size = 0, align = 1 } = { ...this.rows[key], ...given };
+    const address = this.int(key);
+    if (address % align) this.fail(key, `${address} is not a multiple of ${align}`);
     if (address + size > memory)
-      fail(this.at(key), `${counted(size, 'byte')} at ${address} would reach beyond the memory of ${memory} bytes`);
+      this.fail(key, `${size} bytes at ${address} would reach beyond the memory of ${memory} bytes`);
     return address;
   }
 }
@@ -180,41 +221,36 @@ export const isSize = (/** @type {unknown} */ item) => Number.isSafeInteger(item
 /**
  * @param {Fields} item
  * @param {number} memory
- * @param {string[]} kinds
- * @param {boolean} placed
+ * @param {boolean} placed whether it has a place of its own in the memory
  * @returns {Leaf}
  */
-export function readLeaf(item, memory, kinds, placed) {
+export function readLeaf(item, memory, placed = true) {
   const element_type = item.text('element_type');
-  const type = TYPES[element_type];
-  if (!type) fail(item.at('element_type'), `'${element_type}' is not the type of an array`);
-  const width = type.array.BYTES_PER_ELEMENT * type.components;
+  const type = TYPES[element_type] ?? item.fail('element_type', `'${element_type}' is not the type of an array`);
+  const align = type.array.BYTES_PER_ELEMENT;
+  const width = align * type.components;
   /** @type {number[]} */
   const dimensions = item.list('dimensions', isSize);
-  if (dimensions.length > MAX_RANK) fail(item.at('dimensions'), `rank ${dimensions.length} is above ${MAX_RANK}`);
-  if (dimensions.reduce((product, d) => product * (d || 1), width) > Number.MAX_SAFE_INTEGER)
-    fail(item.at('dimensions'), 'the array is too large');
+  const most = dimensions.reduce((product, d) => product * (d || 1), width);
+  if (dimensions.length > MAX_RANK || most > Number.MAX_SAFE_INTEGER)
+    item.fail('dimensions', 'they are too many or too large');
   /** @type {number[]} */
   const minor_to_major = item.list('minor_to_major', isSize);
-  if ([...minor_to_major].sort((a, b) => a - b).join() !== [...dimensions.keys()].join()) {
-    fail(
-      item.at('minor_to_major'),
-      `${show(minor_to_major)} is not a permutation of ${counted(dimensions.length, 'dimension')}`,
-    );
-  }
+  const order = [...dimensions.keys()].join();
+  if ([...minor_to_major].sort((a, b) => a - b).join() !== order)
+    item.fail('minor_to_major', `${show(minor_to_major)} is not a permutation of [${order}]`);
   const bytes = item.int('bytes');
   const expected = dimensions.reduce((product, d) => product * d, width);
-  if (bytes !== expected)
-    fail(item.at('bytes'), `${element_type}[${dimensions}] takes ${counted(expected, 'byte')}, not ${bytes}`);
+  if (bytes !== expected) item.fail('bytes', `${element_type}[${dimensions}] takes ${expected} bytes, not ${bytes}`);
   return {
     name: item.text('name'),
     element_type,
     dimensions,
     minor_to_major,
     raw: item.raw,
-    offset: placed ? item.address('offset', bytes, memory, type.array.BYTES_PER_ELEMENT) : 0,
+    offset: placed ? item.address('offset', memory, { size: bytes, align }) : 0,
     bytes,
-    kind: /** @type {Leaf['kind']} */ (item.text('kind', kinds)),
+    kind: /** @type {Leaf['kind']} */ (item.text('kind')),
   };
 }
 
@@ -224,15 +260,15 @@ export function readLeaf(item, memory, kinds, placed) {
  * @returns {Init}
  */
 function readInit(item, memory) {
-  const kind = /** @type {Init['kind']} */ (item.text('kind', ['segment', 'sidecar', 'weight']));
+  const kind = /** @type {Init['kind']} */ (item.text('kind'));
   const bytes = item.int('bytes');
   const sidecar = kind === 'sidecar';
-  const part = 'part' in item.raw ? item.int('part', 1, bytes) : bytes;
+  const part = 'part' in item.raw ? item.int('part', { high: bytes }) : bytes;
   return {
-    index: item.int('index', 0, 2 ** 31 - 1),
+    index: item.int('index'),
     kind,
     name: item.text('name'),
-    staging: kind === 'segment' ? 0 : item.address('staging', part, memory, 1),
+    staging: kind === 'segment' ? 0 : item.address('staging', memory, { size: part }),
     bytes,
     part,
     sidecar_offset: sidecar ? item.int('sidecar_offset') : 0,
@@ -245,59 +281,56 @@ function readInit(item, memory) {
  * @param {unknown} raw
  * @returns {Manifest}
  */
-export function parseManifest(raw) {
-  const top = new Fields(raw, '');
-  const format = top.int('format');
-  // In format 2 weights come in parts.
-  if (format < 1 || format > 2) fail('format', `this xla_wasm reads formats 1 and 2, the artifact has ${format}`);
-  /** @type {string[]} */
-  const features = top.list('features', isText);
-  const memory = top.int('pages', 1, 65536) * PAGE;
-  const steps = new Fields(top.get('steps'), 'steps');
+function parseManifest(raw) {
+  const top = new Fields(raw, '', TOP);
+  if (top.raw.kind) top.fail('kind', 'it runs by itself');
+  top.int('format');
+  top.list('features', isText);
+  const memory = top.int('pages') * PAGE;
+  const steps = top.object('steps', STEPS);
   /** @type {string[]} */
   const names = steps.list('names', isText);
   const count = steps.int('count');
-  if (count !== names.length) fail('steps.count', `${counted(count, 'step')}, but ${counted(names.length, 'name')}`);
-  steps.address('address', count * steps.int('entry_bytes', 1), memory, 4);
-  const inits = top.objects('inits', (item) => readInit(item, memory));
-  const results = top.objects('results', (item) => readLeaf(item, memory, ['output', 'state'], true));
+  if (count !== names.length) steps.fail('count', `it is ${count}, the number of names ${names.length}`);
+  steps.address('address', memory, { size: count * steps.int('entry_bytes') });
+  const inits = top.objects('inits', (item) => readInit(item, memory), INITS);
+  const results = top.objects('results', (item) => readLeaf(item, memory), RESULTS);
   const seen = new Set();
-  const parameters = top.objects('parameters', (item) => {
-    const init = item.index('init', inits.length);
-    const leaf = {
-      ...readLeaf(item, memory, ['input', 'weight', 'state'], init === null),
-      alias: item.index('alias', results.length),
-      init,
-    };
-    if (seen.has(leaf.name)) fail(item.at('name'), `'${leaf.name}' names two parameters`);
-    seen.add(leaf.name);
-    if (init !== null) {
-      if (leaf.kind !== 'weight' || inits[init].kind !== 'weight')
-        fail(item.at('init'), `a parameter of kind ${leaf.kind} with an init of kind ${inits[init].kind}`);
-      if (inits[init].bytes !== leaf.bytes)
-        fail(item.at('init'), `the weight has ${counted(leaf.bytes, 'byte')}, its init ${inits[init].bytes}`);
-    }
-    return leaf;
-  });
-  for (const key of ['name', 'hash', 'producer']) top.text(key);
+  const parameters = top.objects(
+    'parameters',
+    (item) => {
+      const init = item.index('init', inits.length);
+      const leaf = {
+        ...readLeaf(item, memory, init === null),
+        alias: item.index('alias', results.length),
+        init,
+      };
+      if (seen.has(leaf.name)) item.fail('name', `'${leaf.name}' names two parameters`);
+      seen.add(leaf.name);
+      if (init !== null) {
+        const { kind, bytes } = inits[init];
+        if (leaf.kind !== 'weight' || kind !== leaf.kind || bytes !== leaf.bytes)
+          item.fail('init', `the ${leaf.kind} has ${leaf.bytes} bytes, its init is for a ${kind} of ${bytes}`);
+      }
+      return leaf;
+    },
+    PARAMETERS,
+  );
+  for (const key of ['name', 'hash', 'producer', 'target']) top.text(key);
+  for (const key of ['config', 'request']) top.address(key, memory);
+  top.int('peak_bytes', { high: memory });
+  top.list('requests');
+  top.get('devices');
+  if ('stateful' in top.raw) top.flag('stateful');
+  if (top.raw.undivided != null) top.text('undivided');
   return {
     ...top.raw,
-    target: top.text('target', ['simd128', 'relaxed-simd']),
-    features,
-    pages: memory / PAGE,
-    peak_bytes: top.int('peak_bytes', 0, memory),
     parameters,
     results,
     inits,
     steps: names,
-    config: top.address('config', 4, memory, 4),
-    requests: top.list('requests'),
-    request: top.address('request', 8, memory, 4),
     memoryBytes: memory,
-    sidecarBytes: Math.max(
-      0,
-      ...inits.filter((init) => init.kind === 'sidecar').map((init) => init.sidecar_offset + init.bytes),
-    ),
+    sidecarBytes: Math.max(0, ...inits.map((init) => (init.kind === 'sidecar' ? init.sidecar_offset + init.bytes : 0))),
   };
 }
 
@@ -308,13 +341,13 @@ export function parseManifest(raw) {
 export async function readManifest(module) {
   const [section] = WebAssembly.Module.customSections(module, 'xla_wasm');
   let raw;
+  let manifest;
   try {
     raw = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(section));
+    manifest = parseManifest(raw);
   } catch (error) {
-    throw (await import('./diagnostics/hints.js')).noManifest(section, error);
+    throw (await import('./diagnostics/hints.js')).noManifest(error, section, raw);
   }
-  if (raw?.kind) throw (await import('./diagnostics/hints.js')).byItself(raw);
-  const manifest = parseManifest(raw);
   const leaves = [...manifest.parameters, ...manifest.results];
   if (leaves.some((leaf) => leaf.minor_to_major.some((d, i) => d + i + 1 !== leaf.dimensions.length)))
     (await import('./arrays/orders.js')).order(leaves);

@@ -6,7 +6,8 @@ import { byName, readStructures, takeOptions } from './executor.js';
 import { after, late } from './limits/budget.js';
 import { SourcesAndSinks } from './requests/feeds.js';
 import { pack, unpack } from './messages.js';
-import { builtin, inMemory, isLocal, locationOf, readBytes } from './source.js';
+import { readBytes } from './bytes.js';
+import { builtin, inMemory, isLocal, locationOf } from './source.js';
 
 /** @typedef {import('./source.js').Source} Source */
 /** @typedef {import('./source.js').Bytes} Bytes */

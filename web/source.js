@@ -94,61 +94,6 @@ export async function respond(source, manner) {
 }
 
 /**
- * The bytes of a source, as they come.
- * @param {Bytes} source
- * @param {AbortSignal} [signal]
- * @returns {AsyncGenerator<Uint8Array<ArrayBuffer>>}
- */
-export async function* chunks(source, signal) {
-  const bytes = inMemory(source);
-  const location = locationOf(source);
-  if (bytes) {
-    yield bytes;
-  } else if (isLocal(location)) {
-    yield* (await import('./files.js')).read(location);
-  } else {
-    const response = await respond(source, { signal });
-    if (!response.body) return;
-    const reader = response.body.getReader();
-    // A response that the caller fetched knows nothing of the signal.
-    const stop = () => void reader.cancel().catch(() => {});
-    signal?.addEventListener('abort', stop);
-    try {
-      for (;;) {
-        const { done, value } = await reader.read();
-        if (done) return;
-        yield value;
-      }
-    } catch (error) {
-      throw new ArtifactError(
-        `the connection broke while ${response.url || 'the response'} came: ${/** @type {Error} */ (error).message}`,
-        { cause: error },
-      );
-    } finally {
-      signal?.removeEventListener('abort', stop);
-      stop();
-    }
-  }
-}
-
-/**
- * @param {Bytes} source
- * @param {AbortSignal} [signal]
- * @param {number} [most] bytes, of which no more are read than it takes to see that there are more
- * @returns {Promise<Uint8Array<ArrayBuffer>>}
- */
-export async function readBytes(source, signal, most = Infinity) {
-  const bytes = inMemory(source);
-  if (bytes) return bytes;
-  const parts = [];
-  for await (const part of chunks(source, signal)) {
-    parts.push(part);
-    if ((most -= part.length) < 0) break;
-  }
-  return new Uint8Array(await new Blob(parts).arrayBuffer());
-}
-
-/**
  * Compiles while the bytes arrive where that is possible.
  * @param {Source} source
  * @param {AbortSignal} [signal]
@@ -169,7 +114,7 @@ export async function compile(source, signal) {
     }
     bytes = response;
   }
-  const whole = await readBytes(bytes, signal);
+  const whole = inMemory(bytes) ?? (await (await import('./bytes.js')).readBytes(bytes, signal));
   return explained(() => WebAssembly.compile(whole), where, whole);
 }
 

@@ -102,7 +102,9 @@ def is_of_type(value: Any, stated: str) -> bool:
 
 
 def test_the_table_is_that_of_the_hosts() -> None:
-    assert manifest_fields.written(DOCUMENT) == DOCUMENT, "python -m xla_wasm.host.manifest_fields writes it anew"
+    anew = "python -m xla_wasm.host.manifest_fields writes it anew"
+    assert manifest_fields.written(DOCUMENT) == DOCUMENT, anew
+    assert manifest_fields.javascript() == manifest_fields.JAVASCRIPT.read_text(), anew
 
 
 def test_every_field_is_in_the_table() -> None:

@@ -22,7 +22,11 @@ for (const { bare, weights, manifests } of JSON.parse(await readFile(process.arg
   const answers = [];
   for (const manifest of manifests) {
     const section = [0, ...sized([...sized(encode('xla_wasm')), ...encode(manifest)])];
-    const options = weights === null ? {} : { weights: bytesOf(weights) };
+    // Weights that no entry asks for would be taken for a file of another format.
+    const { inits } = JSON.parse(manifest);
+    const asksForFile = Array.isArray(inits) && inits.some((init) => init?.kind === 'sidecar');
+    const options = weights !== null && asksForFile ? { weights: bytesOf(weights) } : {};
+    options.threads = 1;
     try {
       const exe = await load(Uint8Array.from([...module, ...section]), options);
       exe.dispose();

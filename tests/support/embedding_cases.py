@@ -206,6 +206,16 @@ def divided() -> Artifact:
     return xla_wasm.compile(module)
 
 
+@cache
+def for_threads() -> Artifact:
+    """A product that threads share."""
+    text = (
+        "HloModule p\n\nENTRY e {\n  x = f32[64,64] parameter(0)\n"
+        "  ROOT y = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n"
+    )
+    return xla_wasm.compile(HloModule.from_text(text), Options(threads=True))
+
+
 def laid_out(layout: Layout) -> Artifact:
     """An array of that layout in."""
     b = Builder("laid_out")

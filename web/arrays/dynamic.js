@@ -3,7 +3,7 @@
 
 import { TYPES, accept, counted } from '../arrays.js';
 import { ArgumentError, ArtifactError } from '../errors.js';
-import { Fields, fail, isSize, show } from '../manifest.js';
+import { Fields, isSize, show } from '../manifest.js';
 
 /** @typedef {import('../manifest.js').Leaf} Leaf */
 /** @typedef {(number | null)[]} Sizes for each dimension where its actual size lies as s32, or null if it is static */
@@ -76,9 +76,9 @@ function readSizes(leaf, item, memory) {
     item.list('sizes', (size) => size === null || (isSize(size) && size % 4 === 0 && size <= memory - 4))
   );
   if (sizes.length !== rank || sizes.every((size) => size === null)) {
-    fail(item.at('sizes'), `expected an address or null for each of ${counted(rank, 'dimension')}, got ${show(sizes)}`);
+    item.fail('sizes', `expected an address or null for each of ${counted(rank, 'dimension')}, got ${show(sizes)}`);
   }
-  if (leaf.kind === 'weight') fail(item.at('sizes'), 'a weight has no dynamic dimensions');
+  if (leaf.kind === 'weight') item.fail('sizes', 'a weight has no dynamic dimensions');
   return sizes;
 }
 

@@ -3,7 +3,8 @@
 
 import { TYPES, counted, describe } from '../arrays.js';
 import { ArgumentError } from '../errors.js';
-import { Fields, fail, isSize, show } from '../manifest.js';
+import { Fields, MAX_RANK, isSize, show } from '../manifest.js';
+import { ARRAY } from '../manifest_fields.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
 
@@ -31,8 +32,6 @@ const PLAIN = {
   padded_dimensions: [],
   padding_element: '',
 };
-
-const MAX_RANK = 32;
 
 /**
  * How arrays come and go as physical bytes, for the leaves of a manifest; throws ArtifactError if it is wrong about a
@@ -65,30 +64,30 @@ export function physical(manifest) {
  */
 function withLayout(bare) {
   if (!Object.hasOwn(bare.raw, 'physical_bytes')) return { ...bare, layout: PLAIN };
-  const item = new Fields(bare.raw, bare.name);
+  const item = new Fields(bare.raw, bare.name, ARRAY);
   const given = (/** @type {string} */ key) => Object.hasOwn(bare.raw, key);
   const isTile = (/** @type {any} */ tile) =>
     Array.isArray(tile) &&
     tile.length > 0 &&
     tile.length <= MAX_RANK &&
     tile.every((size) => size === '*' || (isSize(size) && size > 0));
-  const number = (/** @type {NumberKey} */ key, low = 0) => (given(key) ? item.int(key, low) : PLAIN[key]);
+  const number = (/** @type {NumberKey} */ key) => (given(key) ? item.int(key) : PLAIN[key]);
   /** @type {Layout} */
   const layout = {
     tiles: given('tiles') ? item.list('tiles', isTile) : [],
     element_size_in_bits: number('element_size_in_bits'),
-    tail_padding_alignment_in_elements: number('tail_padding_alignment_in_elements', 1),
+    tail_padding_alignment_in_elements: number('tail_padding_alignment_in_elements'),
     dynamic_shape_metadata_prefix_bytes: number('dynamic_shape_metadata_prefix_bytes'),
     padded_dimensions: given('padded_dimensions') ? item.list('padded_dimensions', isSize) : [],
     padding_element: given('padding_element') ? item.text('padding_element') : '',
   };
   const leaf = { ...bare, layout };
   const fault = layoutFault(leaf);
-  if (fault) fail(item.at('minor_to_major'), fault);
-  const size = item.int('physical_bytes', 0, 2 ** 32);
+  if (fault) item.fail('minor_to_major', fault);
+  const size = item.int('physical_bytes');
   if (size !== physicalBytes(leaf))
-    fail(
-      item.at('physical_bytes'),
+    item.fail(
+      'physical_bytes',
       `${describe(leaf)} takes ${counted(physicalBytes(leaf), 'byte')} in its layout, not ${show(size)}`,
     );
   return leaf;

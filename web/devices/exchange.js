@@ -4,8 +4,9 @@
 
 import { counted } from '../arrays.js';
 import { ArgumentError, ArtifactError, ExchangeError } from '../errors.js';
-import { Fields, fail } from '../manifest.js';
-import { ALONE, MAX_DEVICES, fits, readDevices, wanted } from './grid.js';
+import { Fields } from '../manifest.js';
+import { REQUESTS, REQUESTS_FROM, REQUESTS_TO } from '../manifest_fields.js';
+import { ALONE, fits, readDevices, wanted } from './grid.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
 /** @typedef {import('./grid.js').Grid} Grid */
@@ -50,37 +51,32 @@ import { ALONE, MAX_DEVICES, fits, readDevices, wanted } from './grid.js';
 
 /** The wait in which a device gave up. @typedef {{where: string, others: number[], ended: boolean}} Wait */
 
-const MAX_CHANNEL = 32767; // what MPI promises for a tag
-
 /**
  * @param {Fields} item
  * @param {number} memory
  * @returns {Exchange}
  */
 function readExchange(item, memory) {
-  const [to, from] = ['to', 'from'].map((key) => {
-    const numbers = new Fields(item.get(key), item.at(key));
-    const count = numbers.int('count', 0, MAX_DEVICES);
-    return { offset: numbers.address('offset', 4 * count, memory, 4), count };
+  const [to, from] = Object.entries({ to: REQUESTS_TO, from: REQUESTS_FROM }).map(([key, rows]) => {
+    const numbers = item.object(key, rows);
+    const count = numbers.int('count');
+    return { offset: numbers.address('offset', memory, { size: 4 * count }), count };
   });
   const sends = item.objects('sends', (send) => {
-    const bytes = send.int('bytes', 0, memory);
+    const bytes = send.int('bytes', { high: memory });
     const stride = send.int('stride');
-    if (stride && stride !== bytes)
-      fail(send.at('stride'), `expected 0 or ${bytes}, the bytes of a block, got ${stride}`);
-    return { offset: send.address('offset', stride ? bytes * to.count : bytes, memory, 1), bytes, stride };
+    if (stride && stride !== bytes) send.fail('stride', `expected 0 or ${bytes}, the bytes of a block, got ${stride}`);
+    return { offset: send.address('offset', memory, { size: stride ? bytes * to.count : bytes }), bytes, stride };
   });
   const receives = item.objects('receives', (receive) => {
-    const bytes = receive.int('bytes', 0, memory);
-    return { offset: receive.address('offset', bytes * from.count, memory, 1), bytes };
+    const bytes = receive.int('bytes', { high: memory });
+    return { offset: receive.address('offset', memory, { size: bytes * from.count }), bytes };
   });
-  const buffered = item.get('buffered');
-  if (typeof buffered !== 'boolean') fail(item.at('buffered'), 'expected true or false');
   return {
     name: item.text('name'),
     opcode: item.text('opcode'),
-    channel: item.int('channel', 0, MAX_CHANNEL),
-    buffered,
+    channel: item.int('channel'),
+    buffered: item.flag('buffered'),
     to,
     from,
     sends,
@@ -94,7 +90,7 @@ function readExchange(item, memory) {
  */
 export function exchanges(manifest) {
   return manifest.requests.flatMap((raw, i) =>
-    raw?.kind === 'exchange' ? readExchange(new Fields(raw, `requests[${i}]`), manifest.memoryBytes) : [],
+    raw?.kind === 'exchange' ? readExchange(new Fields(raw, `requests[${i}]`, REQUESTS), manifest.memoryBytes) : [],
   );
 }
 

@@ -3,6 +3,7 @@
 import { counted } from '../arrays.js';
 import { ArgumentError, UnsupportedError } from '../errors.js';
 import { Fields } from '../manifest.js';
+import { DEVICES } from '../manifest_fields.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
 /** @typedef {number | {replicas?: number, partitions?: number}} Count how many devices: in all, or of each kind */
@@ -19,7 +20,7 @@ import { Fields } from '../manifest.js';
  * @property {'replicas' | 'partitions'} axis what a number of devices counts when nothing else is said
  */
 
-export const MAX_DEVICES = 1 << 16;
+export const MAX_DEVICES = DEVICES.least.high;
 
 /**
  * Replicas times partitions: device `replica * partitions + partition` is partition `partition` of replica `replica`.
@@ -63,15 +64,15 @@ export const ALONE = new Grid(1, 1);
  */
 export function readDevices({ devices, memoryBytes }) {
   if (devices === null) return null;
-  const item = new Fields(devices, 'devices');
-  const count = (/** @type {string} */ key) => (item.get(key) === null ? null : item.int(key, 1, MAX_DEVICES));
+  const item = new Fields(devices, 'devices', DEVICES);
+  const count = (/** @type {string} */ key) => (item.get(key) === null ? null : item.int(key));
   return {
-    offset: item.address('offset', 16, memoryBytes, 4),
+    offset: item.address('offset', memoryBytes),
     replicas: count('replicas'),
     partitions: count('partitions'),
-    least: item.int('least', 1, MAX_DEVICES),
+    least: item.int('least'),
     most: count('most'),
-    axis: /** @type {Devices['axis']} */ (item.text('axis', ['replicas', 'partitions'])),
+    axis: /** @type {Devices['axis']} */ (item.text('axis')),
   };
 }
 

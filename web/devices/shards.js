@@ -19,11 +19,11 @@ const product = (sizes) => sizes.reduce((all, size) => all * size, 1);
  */
 export function readShards(item) {
   if (item.raw.shards == null) return null;
-  const at = new Fields(item.raw.shards, item.at('shards'));
+  const at = item.object('shards');
   const own = /** @type {number[]} */ (item.raw.dimensions);
   const dimensions = /** @type {number[]} */ (at.list('dimensions', isSize));
   if (dimensions.length !== own.length || dimensions.some((size, d) => (own[d] ? size % own[d] : size))) {
-    fail(at.at('dimensions'), `${show(dimensions)} does not divide into blocks of ${show(own)}`);
+    at.fail('dimensions', `${show(dimensions)} does not divide into blocks of ${show(own)}`);
   }
   const counts = dimensions.map((size, d) => (own[d] ? size / own[d] : 1));
   const starts = /** @type {number[][]} */ (
@@ -36,7 +36,7 @@ export function readShards(item) {
     )
   );
   if (starts.length > MAX_DEVICES || new Set(starts.map(String)).size !== product(counts)) {
-    fail(at.at('starts'), `blocks of ${show(own)} from there on do not make up ${show(dimensions)}`);
+    at.fail('starts', `blocks of ${show(own)} from there on do not make up ${show(dimensions)}`);
   }
   return { dimensions, starts };
 }

@@ -3,9 +3,8 @@
 
 import { ArgumentError, ArtifactError, LimitError, UnsupportedError } from '../errors.js';
 import { supports } from '../features.js';
-
-/** The end of a message about an artifact that is not what the compiler writes. */
-const ANEW = '; it is damaged, or made by something else: compile it anew';
+import { ANEW } from '../manifest.js';
+import { TOP } from '../manifest_fields.js';
 
 /** The features this engine lacks. */
 const missing = () => ['simd128', 'relaxed-simd'].filter((feature) => !supports(feature));
@@ -58,21 +57,29 @@ export function noEngine() {
 }
 
 /**
- * The error of a module without a manifest that could be read.
- * @param {ArrayBuffer | undefined} section
+ * The error of a module without a manifest that this host can read.
  * @param {unknown} cause
+ * @param {ArrayBuffer | undefined} section
+ * @param {any} raw what the section holds; undefined if that is no JSON
  */
-export function noManifest(section, cause) {
+export function noManifest(cause, section, raw) {
   if (!section)
     return new ArtifactError(
       "this WebAssembly module has no custom section 'xla_wasm': it was not made by xla_wasm, or was stripped",
     );
-  return new ArtifactError("the manifest in section 'xla_wasm' is not valid JSON" + ANEW, { cause });
+  if (raw === undefined)
+    return new ArtifactError("the manifest in section 'xla_wasm' is not valid JSON" + ANEW, { cause });
+  if (raw?.kind)
+    return new ArtifactError(
+      `'${raw.name}' is compiled as a ${raw.kind}, which runs by itself; compile it without --kind for a host`,
+    );
+  if (raw?.format > TOP.format.high)
+    return new ArtifactError(
+      `the artifact's manifest is wrong at format: this xla_wasm reads formats ${TOP.format.low} and ` +
+        `${TOP.format.high}, the artifact has ${raw.format}: compile it again or use the matching version`,
+    );
+  return cause;
 }
-
-/** The error of a program. @param {{name: unknown, kind: unknown}} raw its manifest */
-export const byItself = ({ name, kind }) =>
-  new ArtifactError(`'${name}' is compiled as a ${kind}, which runs by itself; compile it without --kind for a host`);
 
 /**
  * The error of a module that has other imports and exports than a compiled one.

@@ -3,7 +3,8 @@
 // exporting it. Mirrors what xla_wasm/host/instance.py and wasmtime's limits do.
 
 import { ArgumentError, ArtifactError, LimitError, UnsupportedError } from '../errors.js';
-import { builtin, readBytes } from '../source.js';
+import { readBytes } from '../bytes.js';
+import { builtin } from '../source.js';
 
 /** @typedef {import('../executor.js').LoadOptions} LoadOptions */
 /** @typedef {import('../manifest.js').Manifest} Manifest */

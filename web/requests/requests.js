@@ -5,6 +5,7 @@
 import { Place, accept, counted, describe } from '../arrays.js';
 import { ArgumentError, ArtifactError, RunError, XlaWasmError } from '../errors.js';
 import { Fields, readLeaf } from '../manifest.js';
+import { REQUESTS, REQUESTS_OPERANDS, REQUESTS_RESULTS } from '../manifest_fields.js';
 import { order } from '../arrays/orders.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
@@ -52,10 +53,8 @@ const PLAIN = { accept, give: (/** @type {Leaf} */ _, /** @type {any} */ array) 
  * @param {Served} served
  */
 export async function requests(manifest, { customCalls = {}, device, physical }) {
-  const items = manifest.requests.map((raw, i) => new Fields(raw, `requests[${i}]`));
-  const kinds = items.map((item) =>
-    item.text('kind', ['custom_call', 'callback', 'exchange', 'infeed', 'outfeed', 'send', 'recv']),
-  );
+  const items = manifest.requests.map((raw, i) => new Fields(raw, `requests[${i}]`, REQUESTS));
+  const kinds = items.map((item) => item.text('kind'));
   const read = items.map((item, i) => (kinds[i] === 'exchange' ? undefined : readRequest(item, manifest.memoryBytes)));
   const calls = kinds.map((kind) => kind === 'custom_call' || kind === 'callback');
   const callbacks = kinds.includes('callback') ? await import('./callbacks.js') : undefined;
@@ -131,9 +130,9 @@ function refuseFeeds(module, options) {
  * @returns {Request}
  */
 function readRequest(item, memory) {
-  const [operands, results] = ['operand', 'result'].map((kind) =>
-    item.objects(`${kind}s`, (leaf) => readLeaf(leaf, memory, [kind], true)),
-  );
+  const read = (/** @type {Fields} */ leaf) => readLeaf(leaf, memory);
+  const operands = item.objects('operands', read, REQUESTS_OPERANDS);
+  const results = item.objects('results', read, REQUESTS_RESULTS);
   order([...operands, ...results]);
   const [place, format] = item.raw.kind === 'callback' ? [item.text('place'), item.text('format')] : [];
   return {

@@ -4,6 +4,7 @@
 import { counted } from '../arrays.js';
 import { ArgumentError, LimitError } from '../errors.js';
 import { Fields } from '../manifest.js';
+import { THREADS } from '../manifest_fields.js';
 import { builtin } from '../source.js';
 import { late } from '../limits/budget.js';
 import { hasLocks } from './locks.js';
@@ -46,7 +47,7 @@ function mayWait(words) {
 function count(manifest, { threads, untrusted, device }) {
   if (threads !== undefined && !(Number.isSafeInteger(threads) && threads > 0))
     throw new ArgumentError(`threads is a whole number above zero, got ${threads}`);
-  if (!manifest.threads) {
+  if (manifest.threads == null) {
     if (threads && threads > 1)
       throw new ArgumentError(`'${manifest.name}' is compiled for one thread: compile it with --threads`);
     return 1;
@@ -79,10 +80,12 @@ function count(manifest, { threads, untrusted, device }) {
  *   timeout?: number}} options
  */
 export async function instantiate(module, manifest, options) {
-  const item = new Fields(manifest.threads ?? {}, 'threads');
+  const item = new Fields(manifest.threads ?? {}, 'threads', THREADS);
   const threads = count(manifest, options);
-  const control = item.address('control', 256, manifest.memoryBytes, 64);
-  const pages = Math.ceil((manifest.memoryBytes + (threads - 1) * item.int('bytes', 64, manifest.memoryBytes)) / PAGE);
+  const control = item.address('control', manifest.memoryBytes);
+  const pages = Math.ceil(
+    (manifest.memoryBytes + (threads - 1) * item.int('bytes', { high: manifest.memoryBytes })) / PAGE,
+  );
   let memory;
   try {
     memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared: true });
@@ -109,7 +112,7 @@ export async function instantiate(module, manifest, options) {
   const pool = new ThreadPool(
     { module, memory, control },
     threads - 1,
-    [manifest.memoryBytes, item.int('bytes', 64, manifest.memoryBytes)],
+    [manifest.memoryBytes, item.int('bytes', { high: manifest.memoryBytes })],
     words,
     stop,
     options.script,

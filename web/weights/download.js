@@ -2,7 +2,8 @@
 // server can do that; whoever reads it notices nothing but the time that it takes.
 
 import { ArtifactError } from '../errors.js';
-import { chunks, respond } from '../source.js';
+import { chunks } from '../bytes.js';
+import { respond } from '../source.js';
 
 const TRIES = 3; // requests for one file, all in all
 // Milliseconds before the second one; before each further one, three times as long as before the one before it.

@@ -7,7 +7,8 @@ import { ArgumentError, ArtifactError, LimitError, RunError } from '../errors.js
 import { Broken, Download } from './download.js';
 import { NARROW, widen } from './narrow.js';
 import { show } from '../manifest.js';
-import { chunks, inMemory, isLocal, locationOf } from '../source.js';
+import { chunks } from '../bytes.js';
+import { inMemory, isLocal, locationOf } from '../source.js';
 
 /** @typedef {import('../source.js').Bytes} Bytes */
 /** @typedef {import('../manifest.js').Manifest} Manifest */

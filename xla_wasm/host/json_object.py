@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NoReturn, TypeVar
 
 from ..errors import COMPILE_ANEW, ArtifactError
-from .manifest_fields import MAX_INT, Field, field_of
+from .manifest_fields import ARRAY_KINDS, MAX_INT, Field, field_of
 
 T = TypeVar("T")
 
@@ -63,9 +63,10 @@ class Object:
             self.fail(key, f"expected true or false, got {show(value)}")
         return value
 
-    def choice(self, key: str, choices: tuple[str, ...] = ()) -> str:
-        """One of these strings, by default those of the table."""
-        value, choices = self.text(key), choices or self.field(key).choices
+    def choice(self, key: str) -> str:
+        """One of the strings that the table has."""
+        value = self.text(key)
+        choices = ARRAY_KINDS[self.place] if key == "kind" and self.place in ARRAY_KINDS else self.field(key).choices
         if value not in choices:
             self.fail(key, f"expected one of {', '.join(choices)}, got {show(value)}")
         return value
@@ -106,7 +107,7 @@ class Object:
     def address(self, key: str, memory: int, size: int | None = None, align: int | None = None) -> int:
         """An address inside the memory of as many bytes; their number and its alignment are by default those of the
         table."""
-        field, address = self.field(key), self.integer(key, memory)
+        field, address = self.field(key), self.integer(key)
         size, align = field.size if size is None else size, field.align if align is None else align
         if address % align:
             self.fail(key, f"{address} is not a multiple of {align}")

@@ -263,7 +263,7 @@ def _manifest(top: Object) -> Manifest:
     names = steps.texts("names")
     count = steps.integer("count")
     if count != len(names):
-        steps.fail("count", f"{counted(count, 'step')}, but {counted(len(names), 'name')}")
+        steps.fail("count", f"it is {count}, the number of names {len(names)}")
     steps.address("address", memory, count * steps.integer("entry_bytes"))
     result_count, init_count = len(top.array("results")), len(top.array("inits"))
     manifest = Manifest(
@@ -275,7 +275,7 @@ def _manifest(top: Object) -> Manifest:
         pages=memory // PAGE,
         peak_bytes=top.integer("peak_bytes", memory),
         parameters=top.objects("parameters", lambda item: _parameter(item, memory, result_count, init_count)),
-        results=top.objects("results", lambda item: Result(**_leaf(item, memory, ("output", "state")))),
+        results=top.objects("results", lambda item: Result(**_leaf(item, memory))),
         inits=top.objects("inits", lambda item: _init(item, memory)),
         steps=names,
         config=top.address("config", memory),
@@ -307,21 +307,18 @@ def _structure(top: Object, parameters: int, results: int) -> Mapping[str, Any] 
     return found
 
 
-def _leaf(item: Object, memory: int, kinds: tuple[str, ...], placed: bool = True) -> dict[str, Any]:
+def _leaf(item: Object, memory: int, placed: bool = True) -> dict[str, Any]:
     element_type = item.text("element_type")
     if element_type not in ARRAY_TYPES:
         item.fail("element_type", f"{show(element_type)} is not the type of an array")
     width = TYPES[element_type].bytes
     dimensions = item.integers("dimensions")
-    if len(dimensions) > MAX_RANK:
-        item.fail("dimensions", f"rank {len(dimensions)} is above {MAX_RANK}")
-    if math.prod(d or 1 for d in dimensions) * width > MAX_INT:
-        item.fail("dimensions", "the array is too large")
+    if len(dimensions) > MAX_RANK or math.prod(d or 1 for d in dimensions) * width > MAX_INT:
+        item.fail("dimensions", "they are too many or too large")
     minor_to_major = item.integers("minor_to_major")
-    if sorted(minor_to_major) != list(range(len(dimensions))):
-        item.fail(
-            "minor_to_major", f"{show(minor_to_major)} is not a permutation of {counted(len(dimensions), 'dimension')}"
-        )
+    order = list(range(len(dimensions)))
+    if sorted(minor_to_major) != order:
+        item.fail("minor_to_major", f"{show(list(minor_to_major))} is not a permutation of {order}")
     size = item.integer("bytes")
     if size != math.prod(dimensions) * width:
         item.fail(
@@ -336,7 +333,7 @@ def _leaf(item: Object, memory: int, kinds: tuple[str, ...], placed: bool = True
         "minor_to_major": minor_to_major,
         "offset": item.address("offset", memory, size, component) if placed else 0,
         "bytes": size,
-        "kind": item.choice("kind", kinds),
+        "kind": item.choice("kind"),
         "shape": Shape(
             element_type, dimensions, _layout(item, Shape(element_type, dimensions, Layout(minor_to_major)))
         ),
@@ -412,7 +409,7 @@ def _tile(item: Object, tile: Any) -> tuple[int, ...]:
 def _parameter(item: Object, memory: int, results: int, inits: int) -> Parameter:
     init = item.index("init", inits)
     # A weight that `init` packs has no array of its own: the host writes it to the staging area.
-    leaf = _leaf(item, memory, ("input", "weight", "state"), placed=init is None)
+    leaf = _leaf(item, memory, placed=init is None)
     return Parameter(**leaf, alias=item.index("alias", results), init=init)
 
 
@@ -495,8 +492,8 @@ def _request(item: Object, memory: int) -> Request | Exchange:
         name=item.text("name"),
         target=item.text("target"),
         opaque=item.text("opaque"),
-        operands=item.objects("operands", lambda leaf: Leaf(**_leaf(leaf, memory, ("operand",)))),
-        results=item.objects("results", lambda leaf: Leaf(**_leaf(leaf, memory, ("result",)))),
+        operands=item.objects("operands", lambda leaf: Leaf(**_leaf(leaf, memory))),
+        results=item.objects("results", lambda leaf: Leaf(**_leaf(leaf, memory))),
         place=item.text("place") if kind == "callback" else "",
         format=item.text("format") if kind == "callback" else "",
     )
@@ -510,6 +507,12 @@ def _check_together(top: Object, manifest: Manifest) -> None:
                 top.fail(
                     f"{key}[{i}].shards.starts", f"there are {len(leaf.shards.starts)}, others have {manifest.sharded}"
                 )
+    end = 0
+    for i, init in sorted(enumerate(manifest.inits), key=lambda entry: entry[1].sidecar_offset):
+        if init.kind == "sidecar":
+            if init.sidecar_offset < end:
+                top.fail(f"inits[{i}].sidecar_offset", f"the weights of '{init.name}' overlap others in the file")
+            end = init.sidecar_offset + init.bytes
     names: set[str] = set()
     for i, parameter in enumerate(manifest.parameters):
         if parameter.name in names:
@@ -518,7 +521,8 @@ def _check_together(top: Object, manifest: Manifest) -> None:
         if parameter.init is None:
             continue
         init = manifest.inits[parameter.init]
-        if parameter.kind != "weight" or init.kind != "weight":
-            top.fail(f"parameters[{i}].init", f"a parameter of kind {parameter.kind} with an init of kind {init.kind}")
-        if init.bytes != parameter.bytes:
-            top.fail(f"parameters[{i}].init", f"the weight has {parameter.bytes} bytes, its init {init.bytes}")
+        if (parameter.kind, init.kind, init.bytes) != ("weight", "weight", parameter.bytes):
+            top.fail(
+                f"parameters[{i}].init",
+                f"the {parameter.kind} has {parameter.bytes} bytes, its init is for a {init.kind} of {init.bytes}",
+            )

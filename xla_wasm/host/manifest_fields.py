@@ -1,6 +1,7 @@
 """The fields of a manifest: one row each, by which hosts check manifests and docs/embedding.md explains them.
 
-`python -m xla_wasm.host.manifest_fields` writes the table of the document anew.
+`python -m xla_wasm.host.manifest_fields` writes the table of the document anew, and web/manifest_fields.js for the host
+in JavaScript.
 """
 
 from __future__ import annotations
@@ -17,6 +18,13 @@ MAX_RANK = 32
 MAX_DEVICES = 1 << 16
 MAX_CHANNEL = 32767
 """The largest tag that MPI promises."""
+ARRAY_KINDS = {
+    "parameters[]": ("input", "weight", "state"),
+    "results[]": ("output", "state"),
+    "requests[].operands[]": ("operand",),
+    "requests[].results[]": ("result",),
+}
+"""The values of `array.kind`, by the list that the array is an entry of."""
 TRANSFERS = ("infeed", "outfeed", "send", "recv")
 """The requests in which whole arrays go to the host or come from it, while no function of the host is called."""
 
@@ -89,7 +97,7 @@ ROWS = (
     Field("array.shards.starts", "list of lists", "for each device the index at which its block begins", unit="elements"),
     Field("array.tiles", "list of lists, optional", 'of the layout: its tiles; `"*"` joins a dimension to the next', unit="elements"),
     Field("array.element_size_in_bits", "integer, optional", "of the layout: what an element takes", unit="bits"),
-    Field("array.tail_padding_alignment_in_elements", "integer, optional", "of the layout: the number of elements is rounded up to a multiple of it", unit="elements"),
+    Field("array.tail_padding_alignment_in_elements", "integer, optional", "of the layout: the number of elements is rounded up to a multiple of it", unit="elements", low=1),
     Field("array.dynamic_shape_metadata_prefix_bytes", "integer, optional", "of the layout: what precedes the elements", unit="bytes"),
     Field("array.padded_dimensions", "list of integers, optional", "of the layout: the sizes with padding", unit="elements"),
     Field("array.padding_value", "integer, optional", "of the layout: what padding holds, as HLO numbers it"),
@@ -103,7 +111,7 @@ ROWS = (
     Field("inits[].staging", "integer", "where to write the bytes before the call; means nothing for a `segment`", unit="address"),
     Field("inits[].bytes", "integer", "the number of these bytes", unit="bytes"),
     Field("inits[].part", "integer, optional", "of a `weight` that comes in parts: the size of each but the last", unit="bytes", low=1, since=2),
-    Field("inits[].sidecar_offset", "integer, optional", "of a `sidecar`: where they begin in the file", unit="bytes"),
+    Field("inits[].sidecar_offset", "integer, optional", "of a `sidecar`: where they begin in the file. No two overlap", unit="bytes"),
     Field("inits[].sha256", "string, optional", "of a `sidecar`: their hash, in hexadecimal"),
     Field("steps.address", "integer", "of the table", unit="address", align=4),
     Field("steps.count", "integer", "the number of entries: those of the program, then those of each `init`"),
@@ -142,7 +150,9 @@ ROWS = (
 )
 # fmt: on
 FIELDS = {row.path: row for row in ROWS}
-PATH = Path(__file__).resolve().parents[2] / "docs" / "embedding.md"
+ROOT = Path(__file__).resolve().parents[2]
+DOCUMENT = ROOT / "docs" / "embedding.md"
+JAVASCRIPT = ROOT / "web" / "manifest_fields.js"
 _BEGIN = "<!-- written by python -m xla_wasm.host.manifest_fields -->\n\n"
 _END = "\n<!-- end -->\n"
 
@@ -167,5 +177,37 @@ def written(document: str) -> str:
     return before + _BEGIN + table() + _END + rest.partition(_END)[2]
 
 
+def javascript() -> str:
+    """The module web/manifest_fields.js: a table for each object of a manifest that has fields which are not just any
+    integer from 0 on, or any string.
+
+    The loader has to be small, so these tables have neither the meanings nor what goes without saying.
+    """
+    tables: dict[str, dict[str, str]] = {}
+    for row in ROWS:
+        place, _, key = row.path.rpartition(".")
+        bounds = {"low": row.low or None, "high": None if row.high == MAX_INT else row.high}
+        numbers = {**bounds, "size": row.size or None, "align": None if row.align == 1 else row.align}
+        stated = ", ".join(f"{name}: {n}" for name, n in numbers.items() if n is not None)
+        if (stated or row.choices) and row.path != "kind":  # a program with a kind is refused, whatever it says
+            tables.setdefault(place, {})[key] = _list(row.choices) if row.choices else f"{{ {stated} }}"
+    for place, kinds in ARRAY_KINDS.items():
+        tables.setdefault(place, {})["kind"] = _list(kinds)
+    text = (
+        "// What fields of a manifest may be: the bounds of an integer, the size and the alignment of what lies at an address,\n"
+        "// the choices of a string. Written by python -m xla_wasm.host.manifest_fields, which has them with their meanings.\n"
+    )
+    for place, fields in tables.items():
+        name = place.replace("[]", "").replace(".", "_").upper() or "TOP"
+        rows = "".join(f"  {key}: {row},\n" for key, row in fields.items())
+        text += f"\nexport const {name} = {{\n{rows}}};\n"
+    return text
+
+
+def _list(choices: tuple[str, ...]) -> str:
+    return f"[{', '.join(map(repr, choices))}]"
+
+
 if __name__ == "__main__":
-    PATH.write_text(written(PATH.read_text()))
+    DOCUMENT.write_text(written(DOCUMENT.read_text()))
+    JAVASCRIPT.write_text(javascript())
