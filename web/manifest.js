@@ -283,7 +283,7 @@ function readInit(item, memory) {
  */
 function parseManifest(raw) {
   const top = new Fields(raw, '', TOP);
-  if (top.raw.kind) top.fail('kind', 'it runs by itself');
+  if ('kind' in top.raw) top.fail('kind', 'it runs by itself');
   top.int('format');
   top.list('features', isText);
   const memory = top.int('pages') * PAGE;

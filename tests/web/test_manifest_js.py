@@ -21,7 +21,7 @@ from tests.support.processes import output
 from tests.support.toy_artifact import toy
 from xla_wasm import Artifact
 from xla_wasm.artifact import encode_manifest
-from xla_wasm.host.manifest_fields import FIELDS, MAX_INT, Field, field_of
+from xla_wasm.host.manifest_fields import FIELDS, MAX_INT, ROWS, Field, field_of
 from xla_wasm.wasm.encoding import named, sized
 
 PROGRAMS = {
@@ -54,6 +54,8 @@ ODD: tuple[Any, ...] = (
     [[]],
 )
 """Values of every type of JSON, to stand where another is meant."""
+OPTIONAL = ("kind", "structure", "threads", "undivided")
+"""Fields that most manifests do not have."""
 REMOVED = object()
 Path_ = tuple[str | int, ...]
 
@@ -87,13 +89,15 @@ def changed(manifest: dict[str, Any], draw: random.Random) -> tuple[dict[str, An
     made, done = copy.deepcopy(manifest), []
     for _ in range(draw.choice((1, 1, 1, 2))):
         # JavaScript cannot ask how large the memory is that a module imports.
-        path, row = draw.choice([(p, r) for p, r in places(made) if p != ("pages",) or not manifest.get("threads")])
+        present = [(p, r) for p, r in places(made) if p != ("pages",) or not manifest.get("threads")]
+        absent = [((row.path,), row) for row in ROWS if row.path in OPTIONAL and row.path not in made]
+        path, row = draw.choice(absent if absent and draw.random() < 0.1 else present)
         at: Any = made
         for key in path[:-1]:
             at = at[key]
-        value = draw.choice(wrong_values(row, at[path[-1]], manifest["pages"] * 65536))
+        value = draw.choice(wrong_values(row, at.get(path[-1]), manifest["pages"] * 65536))
         if value is REMOVED:
-            del at[path[-1]]
+            at.pop(path[-1], None)
         else:
             at[path[-1]] = copy.deepcopy(value)
         done.append(f"{'.'.join(map(str, path))}: {'removed' if value is REMOVED else json.dumps(value)}")

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from ..dataclass import dataclass
-from ..target import ADDRESS_SPACE, CONTROL_BYTES, KINDS, PAGE, TARGETS
+from ..target import ADDRESS_SPACE, COMMAND, CONTROL_BYTES, PAGE, SERVER, TARGETS
 
 MAX_INT = 2**53 - 1
 """The largest integer that JavaScript represents exactly."""
@@ -74,7 +74,7 @@ ROWS = (
     Field("undivided", "string or null", "for a program that says how its arrays are to be divided among devices: the reason why it runs on one"),
     Field("config", "integer", "of a u32: the step that runs, or in which a trap occurred", unit="address", size=4, align=4),
     Field("request", "integer", "of two u32: the request that a run waits for, and the step at which it goes on", unit="address", size=8, align=4),
-    Field("kind", "string, optional", "of files that run without a host: `command`, a program [by itself](command.md), or `server`, a [component](serving.md#wasmtime-serve)", choices=KINDS),
+    Field("kind", "string, optional", "of files that run without a host: `command`, a program [by itself](command.md), or `server`, a [component](serving.md#wasmtime-serve)", choices=(COMMAND, SERVER)),
     Field("stateful", "boolean", "whether it keeps more than its states from run to run"),
     Field("structure", "object, optional", "of a function of JAX: how its arguments and results are made of `parameters` and `results` ([below](#structures))"),
     Field("structure.names", "list of strings", "the names of its arguments"),
