@@ -6,7 +6,7 @@ import base64
 import copy
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +24,7 @@ from xla_wasm.artifact import encode_manifest
 from xla_wasm.host.manifest_fields import FIELDS, MAX_INT, ROWS, Field, field_of
 from xla_wasm.wasm.encoding import named, sized
 
-PROGRAMS = {
+PROGRAMS: dict[str, Callable[[], Artifact]] = {
     "toy": toy,
     "in parts": in_parts,
     "state": counter,
