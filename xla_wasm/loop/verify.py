@@ -17,6 +17,9 @@ from .ranges import Bounds, Facts, Form
 from .text import Names, typed
 from .uses import Uses, count_uses
 
+_KNOWN: set[tuple[object, ...]] = set()
+"""Operations with the types and lanes of their results and operands that are as the table says: few, and met often."""
+
 
 class KernelError(Exception):
     """A kernel that the loop IR does not allow."""
@@ -369,9 +372,12 @@ class _Verifier:
             self.fail(what, "is defined twice")
         for arg in val.args:
             self.use(arg, what, val)
-        self.signature(val, op, what)
-        if op.form == "wider" and instructions(val.op, val.args[0].dtype, val.lanes) is None:
-            self.fail(what, f"there is no such instruction for {typed(val)}")
+        signature = (val.op, val.dtype, val.lanes, *[(arg.dtype, arg.lanes) for arg in val.args])
+        if signature not in _KNOWN:
+            self.signature(val, op, what)
+            if op.form == "wider" and instructions(val.op, val.args[0].dtype, val.lanes) is None:
+                self.fail(what, f"there is no such instruction for {typed(val)}")
+            _KNOWN.add(signature)
         self.immediate(val, op.immediate, what)
         self.seen.add(val)
         self.places[val] = self.count
