@@ -1,4 +1,4 @@
-// The manifest, checked before anything relies on it: a manifest can lie. Mirrors xla_wasm/host/manifest.py and
+// The manifest, checked before anything relies on it: a manifest can lie. Mirrors xla_wasm/host/manifest.py, leaf.py and
 // json_object.py, with which it shares the table of fields.
 
 import { ArtifactError } from './errors.js';

@@ -21,7 +21,8 @@ from .artifact import Artifact
 from .artifact import outputs as artifact_outputs
 from .errors import ArgumentError, visible
 from .hlo.structure import LISTED, leaves, parts
-from .host.manifest import Leaf, Manifest
+from .host.leaf import Leaf
+from .host.manifest import Manifest
 from .site.pages import site
 from .target import MODULE, WORKER
 

@@ -27,7 +27,7 @@ from xla_wasm.hlo.types import TYPES
 from xla_wasm.host.arrays import Slot, dtype_of
 from xla_wasm.host.budget import UNLIMITED, Budget
 from xla_wasm.host.executor import Executable, load
-from xla_wasm.host.manifest import Leaf
+from xla_wasm.host.leaf import Leaf
 
 X = np.array([[1, -3, 3], [0.5, 0, 9]], np.float32)
 W = np.array([[1, 2, 3], [4, 5, 6]], np.float32) / 8

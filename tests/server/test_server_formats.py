@@ -23,7 +23,8 @@ from tests.support.bodies import load_npy, npy, npz
 from tests.support.served_models import JSON, Array, ask, error, serving
 from xla_wasm.hlo.types import ARRAY_TYPES, TYPES, limits
 from xla_wasm.host.arrays import dtype_of
-from xla_wasm.host.manifest import Leaf, Manifest
+from xla_wasm.host.leaf import Leaf
+from xla_wasm.host.manifest import Manifest
 from xla_wasm.server import formats
 from xla_wasm.server.accept import best
 from xla_wasm.server.app import Application

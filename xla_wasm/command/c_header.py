@@ -12,7 +12,8 @@ from collections.abc import Iterable, Sequence
 from ..artifact import FORMAT
 from ..errors import ArgumentError, UnsupportedError, visible
 from ..hlo.types import TYPES
-from ..host.manifest import Exchange, Init, Leaf, Manifest, Parameter, Request
+from ..host.leaf import Leaf
+from ..host.manifest import Exchange, Init, Manifest, Parameter, Request
 
 _FLOATS = {"f32": "float", "f64": "double", "c64": "float", "c128": "double"}
 

@@ -13,7 +13,8 @@ import numpy as np
 from .. import files
 from ..errors import ArgumentError, counted
 from ..host.arrays import Array
-from ..host.manifest import Leaf, Manifest
+from ..host.leaf import Leaf
+from ..host.manifest import Manifest
 from .inputs import opened, random_array
 
 Key = tuple[str, str]

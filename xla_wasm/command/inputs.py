@@ -20,7 +20,7 @@ from ..hlo.signature import leaf_pairs, parameter_leaves, result_leaves
 from ..hlo.types import TYPES
 from ..host.arrayfiles import File, Sized, held_in, some, typed
 from ..host.arrays import Array, dtype_of
-from ..host.manifest import Leaf
+from ..host.leaf import Leaf
 from ..ops.arrays import Value, accepted, flattened, nested
 from ..ops.hostio.reference import HostSide
 from ..options import Options

@@ -15,7 +15,8 @@ from ..hlo.ir import Module
 from ..hlo.signature import parameter_leaves
 from ..host.arrayfiles import rounded
 from ..host.arrays import Array
-from ..host.manifest import Leaf, Manifest
+from ..host.leaf import Leaf
+from ..host.manifest import Manifest
 from . import report
 from .base import Engine
 from .inputs import compiled_with, held_values, opened

@@ -17,7 +17,7 @@ from ..errors import ArgumentError
 from ..hlo.types import TYPES
 from . import npy
 from .arrays import Array, dtype_of
-from .manifest import Leaf
+from .leaf import Leaf
 
 _SPARE = 1 << 20
 """Bytes of an archive beside those of the arrays that are wanted."""

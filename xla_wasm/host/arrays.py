@@ -10,7 +10,7 @@ import numpy as np
 from ..errors import ArgumentError, ArtifactError
 from ..hlo.types import ARRAY_TYPES, TYPES
 from .dynamic import DynamicPlace, Place
-from .manifest import Leaf
+from .leaf import Leaf
 
 Array = np.ndarray[Any, Any]
 

@@ -15,7 +15,8 @@ from ..dataclass import replace
 from ..errors import COMPILE_ANEW, ArgumentError, ArtifactError, RunError, UnsupportedError, counted
 from .calls import HostCall, HostFunction
 from .feeds import Transfers
-from .manifest import Exchange, Init, Leaf, Manifest, Parameter, Result, parts_of
+from .leaf import Leaf
+from .manifest import Exchange, Init, Manifest, Parameter, Result, parts_of
 from .structures import INPUT, Structure, heads, is_structure, spread
 
 if TYPE_CHECKING:

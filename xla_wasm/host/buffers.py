@@ -16,7 +16,7 @@ from typing import Any
 from ..errors import ArgumentError
 from ..hlo import layout
 from ..hlo.types import TYPES
-from .manifest import Leaf
+from .leaf import Leaf
 
 _NAMES = {"?": "bool", "e": "float16", "f": "float32", "d": "float64"}
 _BITS = {1: "B", 2: "H", 4: "I", 8: "Q"}

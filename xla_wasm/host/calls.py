@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, RunError, counted, visible
 from ..hlo.strings import filled
-from .manifest import Leaf, Request
+from .leaf import Leaf
+from .manifest import Request
 
 if TYPE_CHECKING:
     from .arrays import Array, Slot

@@ -7,7 +7,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from .manifest import Leaf
+from .leaf import Leaf
 
 Array = np.ndarray[Any, Any]
 

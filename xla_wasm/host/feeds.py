@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, RunError
 from ..hostio import HostIO, taker
-from .manifest import Leaf, Manifest, Request
+from .leaf import Leaf
+from .manifest import Manifest, Request
 
 if TYPE_CHECKING:
     from .arrays import Slot

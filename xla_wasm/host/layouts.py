@@ -12,7 +12,7 @@ from ..hlo.shape import Shape
 from ..hlo.types import TYPES
 from .arrays import Array, Slot, dtype_of
 from .dynamic import Place
-from .manifest import Leaf
+from .leaf import Leaf
 
 BytesLike = bytes | bytearray | memoryview
 

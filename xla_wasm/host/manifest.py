@@ -2,80 +2,17 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Mapping
-from itertools import product
+from collections.abc import Mapping
 from typing import Any
 
 from ..artifact import FORMAT, FORMAT_OF_PARTS
-from ..dataclass import dataclass, field, replace
-from ..errors import ArgumentError, ArtifactError, counted
-from ..hlo.layout import COMBINE, LAYOUT_FIELDS, physical_bytes
-from ..hlo.shape import Layout, Shape
+from ..dataclass import dataclass
+from ..errors import ArtifactError
 from ..hlo.structure import fault
-from ..hlo.types import ARRAY_TYPES, TYPES
 from ..target import FEATURES, MODULE, PAGE, THREADS
-from .json_object import Object, is_int, show
-from .manifest_fields import MAX_DEVICES, MAX_INT, MAX_RANK, TRANSFERS
-
-
-@dataclass(frozen=True, slots=True)
-class Shards:
-    """A global array of which each device has a block of the leaf's own dimensions, from `starts[device]` on."""
-
-    dimensions: tuple[int, ...]
-    starts: tuple[tuple[int, ...], ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Leaf:
-    """An array in the module's memory: a leaf of a parameter or of the result."""
-
-    name: str
-    element_type: str
-    dimensions: tuple[int, ...]
-    minor_to_major: tuple[int, ...]
-    offset: int
-    bytes: int
-    kind: str
-    shape: Shape
-    """The array with the layout that callers use. In the module's memory it lies in that order, but neither tiled nor
-    padded."""
-    sizes: tuple[int | None, ...] = field(default=(), kw_only=True)
-    """Of an array with dynamic dimensions (`dimensions` are their bounds), where the actual size of each lies as s32;
-    None: static."""
-    shards: Shards | None = field(default=None, kw_only=True)
-    """The blocks of a global array that the devices have; None if it is unknown."""
-
-    def __str__(self) -> str:
-        return f"{self.element_type}[{','.join(self.shown_dimensions)}]"
-
-    @property
-    def shown_dimensions(self) -> list[str]:
-        """The dimensions for a message, those that are dynamic with their bounds."""
-        sizes = self.sizes or (None,) * len(self.dimensions)
-        return [str(bound) if size is None else f"<={bound}" for size, bound in zip(sizes, self.dimensions)]
-
-    def fits(self, dimensions: tuple[int, ...]) -> bool:
-        """Returns True for the dimensions of an array that goes in: the leaf's own, or where these are dynamic, up to
-        their bounds."""
-        if not self.sizes or len(dimensions) != len(self.dimensions):
-            return dimensions == self.dimensions
-        return all(
-            size == bound or at is not None and size < bound
-            for size, bound, at in zip(dimensions, self.dimensions, self.sizes)
-        )
-
-    def actual(self, stated: Iterable[int | None]) -> tuple[int, ...]:
-        """Returns the array's dimensions, from the sizes that the module states; None: static. Raises ArtifactError
-        beyond a bound."""
-        made = []
-        for d, (size, bound) in enumerate(zip(stated, self.dimensions)):
-            size = bound if size is None else size
-            if not 0 <= size <= bound:
-                raise ArtifactError(f"the module states size {size} of dimension {d} of '{self.name}', which is {self}")
-            made.append(size)
-        return tuple(made)
+from .json_object import Object, show
+from .leaf import Leaf, leaf_fields
+from .manifest_fields import MAX_INT, TRANSFERS
 
 
 @dataclass(frozen=True, slots=True)
@@ -275,7 +212,7 @@ def _manifest(top: Object) -> Manifest:
         pages=memory // PAGE,
         peak_bytes=top.integer("peak_bytes", memory),
         parameters=top.objects("parameters", lambda item: _parameter(item, memory, result_count, init_count)),
-        results=top.objects("results", lambda item: Result(**_leaf(item, memory))),
+        results=top.objects("results", lambda item: Result(**leaf_fields(item, memory))),
         inits=top.objects("inits", lambda item: _init(item, memory)),
         steps=names,
         config=top.address("config", memory),
@@ -307,109 +244,10 @@ def _structure(top: Object, parameters: int, results: int) -> Mapping[str, Any] 
     return found
 
 
-def _leaf(item: Object, memory: int, placed: bool = True) -> dict[str, Any]:
-    element_type = item.text("element_type")
-    if element_type not in ARRAY_TYPES:
-        item.fail("element_type", f"{show(element_type)} is not the type of an array")
-    width = TYPES[element_type].bytes
-    dimensions = item.integers("dimensions")
-    if len(dimensions) > MAX_RANK or math.prod(d or 1 for d in dimensions) * width > MAX_INT:
-        item.fail("dimensions", "they are too many or too large")
-    minor_to_major = item.integers("minor_to_major")
-    order = list(range(len(dimensions)))
-    if sorted(minor_to_major) != order:
-        item.fail("minor_to_major", f"{show(list(minor_to_major))} is not a permutation of {order}")
-    size = item.integer("bytes")
-    if size != math.prod(dimensions) * width:
-        item.fail(
-            "bytes",
-            f"{element_type}[{','.join(map(str, dimensions))}] takes {math.prod(dimensions) * width} bytes, not {size}",
-        )
-    component = width // 2 if TYPES[element_type].kind == "complex" else width
-    return {
-        "name": item.text("name"),
-        "element_type": element_type,
-        "dimensions": dimensions,
-        "minor_to_major": minor_to_major,
-        "offset": item.address("offset", memory, size, component) if placed else 0,
-        "bytes": size,
-        "kind": item.choice("kind"),
-        "shape": Shape(
-            element_type, dimensions, _layout(item, Shape(element_type, dimensions, Layout(minor_to_major)))
-        ),
-        "sizes": _sizes(item, len(dimensions), memory),
-        "shards": _shards(item, dimensions),
-    }
-
-
-def _shards(item: Object, own: tuple[int, ...]) -> Shards | None:
-    """Returns the starts of the devices' blocks; None if there are none. Raises ArtifactError if they do not make up
-    the global array."""
-    if item.raw.get("shards") is None:
-        return None
-    at = Object(item.get("shards"), f"{item.path}.shards", "array.shards")
-    whole = at.integers("dimensions")
-    if len(whole) != len(own) or any(n % size if size else n for n, size in zip(whole, own)):
-        at.fail("dimensions", f"{show(list(whole))} does not divide into blocks of {show(list(own))}")
-    starts = tuple(tuple(row) if isinstance(row, (list, tuple)) else () for row in at.array("starts"))
-    fitting = math.prod(n // size if size else 1 for n, size in zip(whole, own)) <= len(starts) <= MAX_DEVICES
-    if not fitting or set(starts) != set(
-        product(*(range(0, n, size) if size else (0,) for n, size in zip(whole, own)))
-    ):
-        at.fail("starts", f"blocks of {show(list(own))} from there on do not make up {show(list(whole))}")
-    return Shards(whole, starts)
-
-
-def _sizes(item: Object, rank: int, memory: int) -> tuple[int | None, ...]:
-    """Returns the addresses of the sizes of dynamic dimensions; empty if there are none. Raises ArtifactError for wrong
-    ones."""
-    if "sizes" not in item.raw:
-        return ()
-    sizes = item.array("sizes")
-    if len(sizes) != rank or all(size is None for size in sizes):
-        item.fail("sizes", f"expected an address or null for each of {counted(rank, 'dimension')}, got {show(sizes)}")
-    for size in sizes:
-        if size is not None and (not is_int(size) or size % 4 or not 0 <= size <= memory - 4):
-            item.fail("sizes", f"expected addresses of s32 inside the memory of {memory} bytes, got {show(size)}")
-    if item.text("kind") == "weight":
-        item.fail("sizes", "a weight has no dynamic dimensions")
-    return tuple(sizes)
-
-
-def _layout(item: Object, shape: Shape) -> Layout:
-    """The layout that callers use: `shape` has its order of dimensions, `item` what else is not default."""
-    layout = shape.layout or Layout()
-    given = [name for name in LAYOUT_FIELDS if name in item.raw]
-    if not given:
-        return layout
-    fields: dict[str, Any] = {name: item.integer(name) for name in given if name not in ("tiles", "padded_dimensions")}
-    if "tiles" in given:
-        fields["tiles"] = tuple(_tile(item, tile) for tile in item.array("tiles"))
-    if "padded_dimensions" in given:
-        fields["padded_dimensions"] = item.integers("padded_dimensions")
-    layout = replace(layout, **fields)
-    size = item.integer("physical_bytes")
-    try:
-        actual = physical_bytes(shape.with_layout(layout))
-    except ArgumentError as error:
-        item.fail("minor_to_major", str(error))
-    if size != actual:
-        item.fail("physical_bytes", f"{shape.with_layout(layout)} takes {actual} bytes, not {size}")
-    return layout
-
-
-def _tile(item: Object, tile: Any) -> tuple[int, ...]:
-    if not isinstance(tile, (list, tuple)) or not 0 < len(tile) <= MAX_RANK:
-        item.fail("tiles", f"expected lists of sizes, got {show(tile)}")
-    if not all(size == "*" or is_int(size) and 0 < size <= MAX_INT for size in tile):
-        item.fail("tiles", f"expected sizes above 0 or '*', got {show(tile)}")
-    return tuple(COMBINE if size == "*" else size for size in tile)
-
-
 def _parameter(item: Object, memory: int, results: int, inits: int) -> Parameter:
     init = item.index("init", inits)
     # A weight that `init` packs has no array of its own: the host writes it to the staging area.
-    leaf = _leaf(item, memory, placed=init is None)
+    leaf = leaf_fields(item, memory, placed=init is None)
     return Parameter(**leaf, alias=item.index("alias", results), init=init)
 
 
@@ -492,8 +330,8 @@ def _request(item: Object, memory: int) -> Request | Exchange:
         name=item.text("name"),
         target=item.text("target"),
         opaque=item.text("opaque"),
-        operands=item.objects("operands", lambda leaf: Leaf(**_leaf(leaf, memory))),
-        results=item.objects("results", lambda leaf: Leaf(**_leaf(leaf, memory))),
+        operands=item.objects("operands", lambda leaf: Leaf(**leaf_fields(leaf, memory))),
+        results=item.objects("results", lambda leaf: Leaf(**leaf_fields(leaf, memory))),
         place=item.text("place") if kind == "callback" else "",
         format=item.text("format") if kind == "callback" else "",
     )

@@ -9,7 +9,7 @@ import numpy as np
 
 from . import arrays, layouts
 from .arrays import Array, dtype_of, physical_bytes
-from .manifest import Leaf
+from .leaf import Leaf
 
 
 class Slot(arrays.Slot):

@@ -24,8 +24,9 @@ from .base import CHECK_IT, FILE, BaseExecutable, BaseInstance, WeightsAndStates
 from .calls import HostFunction
 from .feeds import Feeds
 from .grid import check_alone
+from .leaf import Leaf
 from .loopback import BasePort, Loopback
-from .manifest import Exchange, Leaf, Manifest
+from .manifest import Exchange, Manifest
 from .sidecar import sidecar_parts
 
 _EXPORTS = {MEMORY: "memory"} | dict.fromkeys(EXPORTS, "function")

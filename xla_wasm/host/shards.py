@@ -12,7 +12,8 @@ from ..dataclass import replace
 from ..errors import ArgumentError, UnsupportedError
 from .arrays import Array, Slot
 from .layouts import PhysicalSlot
-from .manifest import Leaf, Manifest
+from .leaf import Leaf
+from .manifest import Manifest
 
 
 class GlobalSlot(Slot):

@@ -15,7 +15,8 @@ from typing import Any, NoReturn
 from ..dataclass import replace
 from ..errors import ArgumentError
 from ..hlo.structure import KEYED, leaves, parts
-from .manifest import Leaf, Manifest
+from .leaf import Leaf
+from .manifest import Manifest
 
 INPUT = "input"
 

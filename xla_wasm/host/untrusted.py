@@ -7,7 +7,8 @@ from collections.abc import Iterable
 from ..errors import LimitError
 from ..hlo.layout import physical_bytes
 from .budget import Limits
-from .manifest import Exchange, Leaf, Manifest
+from .leaf import Leaf
+from .manifest import Exchange, Manifest
 
 UNTRUSTED = Limits(memory=1 << 30, fuel=10**11, timeout=10.0, untrusted=True)
 """The default limits of `load(..., untrusted=True)`: 1 GiB, about 10^11 instructions and 10 s for each call."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .arrays import Array, view
-from .manifest import Leaf
+from .leaf import Leaf
 
 
 class Lease:

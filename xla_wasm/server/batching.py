@@ -12,7 +12,7 @@ from ..dataclass import dataclass
 from ..errors import ArgumentError, LimitError, RunError
 from ..hlo.types import TYPES
 from ..host.arrays import Array, dtype_of
-from ..host.manifest import Leaf
+from ..host.leaf import Leaf
 from .model import Model
 
 Arrays = Sequence[Array]

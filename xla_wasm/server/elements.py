@@ -10,7 +10,7 @@ import numpy as np
 
 from ..hlo.types import TYPES, limits
 from ..host.arrays import Array, dtype_of
-from ..host.manifest import Leaf
+from ..host.leaf import Leaf
 from .problems import Problem, unfit
 
 ORDER = {"pred": 0, "unsigned": 1, "signed": 2, "float": 3, "complex": 4}

@@ -12,7 +12,7 @@ import numpy as np
 from ..errors import counted
 from ..hlo.types import TYPES
 from ..host.arrays import Array, dtype_of
-from ..host.manifest import Leaf
+from ..host.leaf import Leaf
 from . import forms, json_arrays
 from .accept import best
 from .npy_arrays import check_names, from_npy, from_npz, from_raw, npy_bound, npz_bound, to_npy, to_npz, to_raw

@@ -11,7 +11,7 @@ import numpy as np
 
 from ..hlo.types import TYPES, limits
 from ..host.arrays import Array, dtype_of
-from ..host.manifest import Leaf
+from ..host.leaf import Leaf
 from .elements import cast, out_of_range, shortest, type_text
 from .problems import Problem, unfit, unreadable
 

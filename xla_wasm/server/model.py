@@ -12,7 +12,8 @@ from ..host.arrays import Array
 from ..host.executor import load
 from ..host.fresh import FreshExecutable
 from ..host.grid import ALONE, fits
-from ..host.manifest import Exchange, Leaf, Manifest
+from ..host.leaf import Leaf
+from ..host.manifest import Exchange, Manifest
 from .settings import Settings
 
 

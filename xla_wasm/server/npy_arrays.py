@@ -13,7 +13,7 @@ from ..errors import ArgumentError
 from ..hlo.types import TYPES
 from ..host import npy
 from ..host.arrays import Array, dtype_of
-from ..host.manifest import Leaf
+from ..host.leaf import Leaf
 from .elements import ORDER, cast, check_bits, dtype_name, kind_of, type_text
 from .json_arrays import inferred
 from .problems import Problem, unfit, unreadable

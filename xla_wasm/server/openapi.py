@@ -7,7 +7,7 @@ from typing import Any
 
 from .. import __version__
 from ..hlo.types import TYPES, limits
-from ..host.manifest import Leaf
+from ..host.leaf import Leaf
 from . import formats, json_arrays
 from .model import Model, signature
 

@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from ..host.manifest import Leaf
+from ..host.leaf import Leaf
 from . import formats
 from .model import Model
 
