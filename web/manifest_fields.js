@@ -1,5 +1,5 @@
 // What fields of a manifest may be: the bounds of an integer, the size and the alignment of what lies at an address,
-// the choices of a string. Written by python -m xla_wasm.host.manifest_fields, which has them with their meanings.
+// the choices of a string. Written by tools/manifest_fields.py; xla_wasm/host/manifest_fields.py has their meanings.
 
 export const TOP = {
   format: { low: 1, high: 2 },

@@ -44,7 +44,7 @@ def test_javascript_probes_every_feature() -> None:
     assert set(re.findall(r"^  '?([\w-]+)'?: probe\(", probes, re.MULTILINE)) == {*FEATURES, THREADS}
 
 
-@pytest.mark.parametrize("file", ["manifest.js", "source.js", "diagnostics/hints.js"])
+@pytest.mark.parametrize("file", ["manifest_fields.js", "source.js", "diagnostics/hints.js"])
 def test_javascript_names_every_target(file: str) -> None:
     text = (ROOT / "web" / file).read_text()
     assert [name for name in TARGETS if not re.search(rf"(?<![\w-]){name}(?![\w-])", text)] == []

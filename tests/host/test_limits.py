@@ -187,13 +187,14 @@ def interrupted(call: Callable[[], object], first: int, gap: int = 10**9) -> boo
             raise Interrupt
         return trace
 
+    outer = sys.gettrace()  # of what measures coverage
     sys.settrace(trace)
     try:
         call()
     except Interrupt:
         return True
     finally:
-        sys.settrace(None)
+        sys.settrace(outer)
     return False
 
 

@@ -329,7 +329,7 @@ def test_impossible_boundaries(layout: Layout, message: str) -> None:
         ("physical_bytes", 95, "takes 96 bytes, not 95"),
         ("physical_bytes", 2**33, "expected an integer"),
         ("element_size_in_bits", 3, "3 bits do not hold"),
-        ("tail_padding_alignment_in_elements", 0, "multiple of 0"),
+        ("tail_padding_alignment_in_elements", 0, "expected an integer from 1"),
         ("padded_dimensions", [1, 1], "padded to"),
     ],
 )

@@ -1,12 +1,9 @@
 """The fields of a manifest: one row each, by which hosts check manifests and docs/embedding.md explains them.
 
-`python -m xla_wasm.host.manifest_fields` writes the table of the document anew, and web/manifest_fields.js for the host
-in JavaScript.
+`python tools/manifest_fields.py` writes the table of the document anew, and that of the host in JavaScript.
 """
 
 from __future__ import annotations
-
-from pathlib import Path
 
 from ..dataclass import dataclass
 from ..target import ADDRESS_SPACE, COMMAND, CONTROL_BYTES, PAGE, SERVER, TARGETS
@@ -150,64 +147,8 @@ ROWS = (
 )
 # fmt: on
 FIELDS = {row.path: row for row in ROWS}
-ROOT = Path(__file__).resolve().parents[2]
-DOCUMENT = ROOT / "docs" / "embedding.md"
-JAVASCRIPT = ROOT / "web" / "manifest_fields.js"
-_BEGIN = "<!-- written by python -m xla_wasm.host.manifest_fields -->\n\n"
-_END = "\n<!-- end -->\n"
 
 
 def field_of(place: str, key: str) -> Field:
     """The row of a field in the object at `place`, which may be an array."""
     return FIELDS.get(f"{place}.{key}".strip(".")) or FIELDS[f"array.{key}"]
-
-
-def table() -> str:
-    """The rows in Markdown."""
-    rows = ["| field | type | unit | meaning |", "|---|---|---|---|"]
-    for row in ROWS:
-        unit = f" {row.unit} " if row.unit else " "
-        rows.append(f"| `{row.path}` | {row.type} |{unit}| {row.meaning} |")
-    return "\n".join(rows) + "\n"
-
-
-def written(document: str) -> str:
-    """The document with the table as it is now."""
-    before, _, rest = document.partition(_BEGIN)
-    return before + _BEGIN + table() + _END + rest.partition(_END)[2]
-
-
-def javascript() -> str:
-    """The module web/manifest_fields.js: a table for each object of a manifest that has fields which are not just any
-    integer from 0 on, or any string.
-
-    The loader has to be small, so these tables have neither the meanings nor what goes without saying.
-    """
-    tables: dict[str, dict[str, str]] = {}
-    for row in ROWS:
-        place, _, key = row.path.rpartition(".")
-        bounds = {"low": row.low or None, "high": None if row.high == MAX_INT else row.high}
-        numbers = {**bounds, "size": row.size or None, "align": None if row.align == 1 else row.align}
-        stated = ", ".join(f"{name}: {n}" for name, n in numbers.items() if n is not None)
-        if (stated or row.choices) and row.path != "kind":  # a program with a kind is refused, whatever it says
-            tables.setdefault(place, {})[key] = _list(row.choices) if row.choices else f"{{ {stated} }}"
-    for place, kinds in ARRAY_KINDS.items():
-        tables.setdefault(place, {})["kind"] = _list(kinds)
-    text = (
-        "// What fields of a manifest may be: the bounds of an integer, the size and the alignment of what lies at an address,\n"
-        "// the choices of a string. Written by python -m xla_wasm.host.manifest_fields, which has them with their meanings.\n"
-    )
-    for place, fields in tables.items():
-        name = place.replace("[]", "").replace(".", "_").upper() or "TOP"
-        rows = "".join(f"  {key}: {row},\n" for key, row in fields.items())
-        text += f"\nexport const {name} = {{\n{rows}}};\n"
-    return text
-
-
-def _list(choices: tuple[str, ...]) -> str:
-    return f"[{', '.join(map(repr, choices))}]"
-
-
-if __name__ == "__main__":
-    DOCUMENT.write_text(written(DOCUMENT.read_text()))
-    JAVASCRIPT.write_text(javascript())
