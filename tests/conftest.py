@@ -116,6 +116,14 @@ def pytest_collection_finish() -> None:
     gc.set_threshold(20_000, 20, 20)
 
 
+def pytest_runtest_setup() -> None:
+    """Coverage is measured on: Python takes a tracer away that fails, as it does where the stack ends."""
+    coverage = sys.modules.get("coverage")
+    if coverage and sys.gettrace() is None and (measuring := coverage.Coverage.current()):
+        measuring.stop()
+        measuring.start()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def one_thread_compiles() -> None:
     """Modules are small, and other processes run beside this one: more threads would be more work, and no sooner
