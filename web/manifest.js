@@ -330,7 +330,10 @@ function parseManifest(raw) {
     inits,
     steps: names,
     memoryBytes: memory,
-    sidecarBytes: Math.max(0, ...inits.map((init) => (init.kind === 'sidecar' ? init.sidecar_offset + init.bytes : 0))),
+    sidecarBytes: inits.reduce(
+      (most, { kind, sidecar_offset, bytes }) => Math.max(most, kind === 'sidecar' ? sidecar_offset + bytes : 0),
+      0,
+    ),
   };
 }
 
