@@ -207,13 +207,10 @@ def divided() -> Artifact:
 
 
 @cache
-def for_threads() -> Artifact:
-    """A product that threads share."""
-    text = (
-        "HloModule p\n\nENTRY e {\n  x = f32[64,64] parameter(0)\n"
-        "  ROOT y = f32[64,64] dot(x, x), lhs_contracting_dims={1}, rhs_contracting_dims={0}\n}\n"
-    )
-    return xla_wasm.compile(HloModule.from_text(text), Options(threads=True))
+def for_threads(sidecar: bool = False) -> Artifact:
+    """A product that threads share, by a constant that may lie in a file."""
+    table = np.linspace(-1, 1, 64 * 64, dtype=np.float32).reshape(64, 64)
+    return xla_wasm.compile(lower(lambda x: x @ table, table), Options(threads=True, sidecar=sidecar))
 
 
 def laid_out(layout: Layout) -> Artifact:

@@ -34,6 +34,7 @@ PROGRAMS: dict[str, Callable[[], Artifact]] = {
     "fed": fed,
     "divided": divided,
     "for threads": for_threads,
+    "for threads, with a file": lambda: for_threads(sidecar=True),
 }
 ODD: tuple[Any, ...] = (
     None,

@@ -246,8 +246,8 @@ async function pourSidecar(destination, entries, source, report) {
         report(loaded + done + piece.length);
       });
       if (subtle) {
-        // This takes a copy of the bytes at once, so their place is free.
-        checks[next] = hash(place).then((found) => {
+        // This takes a copy of the bytes at once, so their place is free; of memory that threads share it takes none.
+        checks[next] = hash(buffer instanceof ArrayBuffer ? place : place.slice()).then((found) => {
           if (found !== sha256)
             throw new Mismatch(
               `the weights of '${name}' are not those the module was compiled with: wrong or damaged weights file`,
