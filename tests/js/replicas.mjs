@@ -383,7 +383,7 @@ export async function failures({ load }, base, transport) {
     /^device 2: 'scripted' failed/,
   );
   await scripts('one ends its run', ['a.', '.'], 'ExchangeError', saying('ended its run'));
-  await scripts('one never comes', ['a.', '~'], 'ExchangeError', saying('never arrived'), { timeout: 2 });
+  await scripts('one never comes', ['a.', '~'], 'ExchangeError', saying('never arrived'), { timeout: 4 });
   await scripts(
     'a device that there is not',
     ['a.', script('a.', { to: [0, 7] })],

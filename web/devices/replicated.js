@@ -32,7 +32,7 @@ import { makeMailboxes } from './shared_memory.js';
 /** @typedef {import('../requests/feeds.js').Sink} Sink */
 
 const PATIENCE = 1; // seconds that devices have to say what they were doing when another one failed
-const LAST_WORDS = 0.1; // the same when the time of a run is over
+const LAST_WORDS = 0.25; // the same when the time of a run is over, as a part of that time, and no longer than above
 const WAITING = 60; // seconds that a device waits for others, and a worker has to start, if nothing is said
 const HEADERS =
   'Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp (or credentialless)';
@@ -550,7 +550,7 @@ export class ReplicatedExecutable {
     signal?.removeEventListener('abort', fail);
     const isDone = () => !failures.length && !signal?.aborted && outcomes.every(Boolean);
     if (isDone()) return outcomes.map((outcome) => outcome?.value);
-    const last = pause(isLate ? LAST_WORDS : PATIENCE);
+    const last = pause(isLate ? Math.min(PATIENCE, LAST_WORDS * /** @type {number} */ (this.#limit)) : PATIENCE);
     await Promise.race([all, last.done]);
     last.stop();
     if (isDone()) return outcomes.map((outcome) => outcome?.value);
