@@ -59,7 +59,7 @@ ROWS = (
     Field("hash", "string", "SHA-256, in hexadecimal, of the module without this section followed by the manifest with an empty hash: names the artifact"),
     Field("target", "string", "what it was compiled for: `simd128` or `relaxed-simd`", choices=tuple(TARGETS)),
     Field("tune", "string", "the engine that it suits: `portable`, `wasmtime` or `v8`; it runs on all"),
-    Field("features", "list of strings", "features of WebAssembly that it needs: `simd128`, `relaxed-simd`"),
+    Field("features", "list of strings", "features of WebAssembly that it needs: `simd128`, `relaxed-simd`, `threads`"),
     Field("pages", "integer", "the size of the memory", unit="65,536 bytes", low=1, high=MAX_PAGES),
     Field("peak_bytes", "integer", "how much of it is in use", unit="bytes"),
     Field("parameters", "list of objects", "the parameters, tuples flattened, tokens left out"),
