@@ -22,7 +22,7 @@ from .hlo.layout import physical_bytes
 from .hlo.op import records
 from .hlo.shape import Shape
 from .hlo.signature import (
-    Leaf,
+    NamedShape,
     leaf_index,
     leaf_indices,
     leaf_pairs,
@@ -342,7 +342,7 @@ def _interface(division: PerDevice, options: Options) -> Interface:
     )
 
 
-def _weight_formats(inputs: list[Leaf], weights: Sequence[int], options: Options) -> dict[int, str]:
+def _weight_formats(inputs: list[NamedShape], weights: Sequence[int], options: Options) -> dict[int, str]:
     """Returns the format that each parameter is stored in: of the names and patterns that suit one, the last counts."""
     found: dict[int, str] = {}
     for key, format in options.weight_format:

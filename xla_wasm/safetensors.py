@@ -17,7 +17,7 @@ from .errors import ArgumentError, ParseError, counted
 from .hlo.ir import Instruction, Module
 from .hlo.literal import Literal
 from .hlo.shape import Layout, Shape
-from .hlo.signature import PARAMETER_NAMES, STRUCTURE, names_in
+from .hlo.signature import PARAMETER_NAMES, STRUCTURE, names_in, renumber_parameters
 from .hlo.types import TYPES
 
 Array = Any
@@ -198,13 +198,11 @@ def bind(module: Module, tensors: Mapping[str, Tensor], prefix: str = "") -> Non
     parameters = module.entry.parameters
     for i, name in wanted.items():
         _make_constant(parameters[i], tensors[name], name)
-    kept = [p for i, p in enumerate(parameters) if i not in wanted]
-    for number, parameter in enumerate(kept):
-        parameter.attrs["parameter_number"] = number
+    kept = [i for i in range(len(parameters)) if i not in wanted]
+    renumber_parameters(module, {i: number for number, i in enumerate(kept)})
     module.parameter_shapes = None
-    module.frontend_attributes.pop(
-        STRUCTURE, None
-    )  # it is that of the arguments with the parameters that are no longer there
+    # It is that of the arguments with the parameters that are no longer there.
+    module.frontend_attributes.pop(STRUCTURE, None)
     module.frontend_attributes[PARAMETER_NAMES] = json.dumps([name for i, name in enumerate(names) if i not in wanted])
 
 

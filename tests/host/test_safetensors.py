@@ -10,6 +10,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 
+import xla_wasm
 from tests.support.paths import ROOT
 from xla_wasm import ArgumentError, ParseError, safetensors
 
@@ -77,6 +78,26 @@ def test_numbers_of_8_bits_are_kept_when_they_are_stored_again(tmp_path: Path) -
     safetensors.save(first, {"w": w}, "int8")
     safetensors.save(second, {"w": safetensors.widened(safetensors.read(first), "w", first)}, "int8")
     assert bytes(safetensors.read(first)["w"].data) == bytes(safetensors.read(second)["w"].data)
+
+
+def test_bound_parameters_leave_aliases_and_donors(tmp_path: Path) -> None:
+    path = tmp_path / "x.safetensors"
+    safetensors.save(path, {"w": np.arange(4, dtype=np.float32)})
+    module = xla_wasm.HloModule.from_text("""
+        HloModule m, input_output_alias={ {0}: (2, {}, may-alias), {1}: (0, {}, may-alias) },
+          buffer_donor={ (1, {}) }, frontend_attributes={xla_wasm.parameter_names="[\\"w\\",\\"a\\",\\"b\\"]"}
+        ENTRY e {
+          w = f32[4] parameter(0)
+          a = f32[4] parameter(1)
+          b = f32[4] parameter(2)
+          s = f32[4] add(w, b)
+          u = f32[4] multiply(a, s)
+          ROOT r = (f32[4], f32[4]) tuple(s, u)
+        }""")
+    safetensors.bind(module, safetensors.read(path))
+    assert module.input_output_alias == [((0,), 1, (), "may-alias")] and module.buffer_donor == [(0, ())]
+    s, u = xla_wasm.load(xla_wasm.compile(module)).run(np.full(4, 2, np.float32), np.ones(4, np.float32))
+    assert s.tolist() == [1, 2, 3, 4] and u.tolist() == [2, 4, 6, 8]
 
 
 def test_mistakes(tmp_path: Path) -> None:

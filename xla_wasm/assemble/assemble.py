@@ -13,7 +13,7 @@ from ..errors import UnsupportedError
 from ..hlo.layout import COMBINE, LAYOUT_FIELDS, is_plain, padding_element, physical_bytes
 from ..hlo.shape import Layout, Shape
 from ..hlo.sharding import Shards
-from ..hlo.signature import Leaf, size_places
+from ..hlo.signature import NamedShape, size_places
 from ..hlo.types import TYPES
 from ..loop.emit import emit
 from ..ops.collective.groups import Devices
@@ -45,8 +45,8 @@ class Interface:
     """The interface of a program: its flattened inputs and outputs, and those of them that stay inside."""
 
     name: str
-    parameters: list[Leaf]
-    results: list[Leaf]
+    parameters: list[NamedShape]
+    results: list[NamedShape]
     weights: tuple[int, ...]
     state: dict[int, int]
     parameter_shards: Sequence[Shards | None] = ()
@@ -435,7 +435,7 @@ def _array(name: str, shape: Shape, view: View, kind: str) -> dict[str, Any]:
     return entry | _layout_fields(shape)
 
 
-def _sizes(leaves: list[Leaf], views: Sequence[View]) -> list[dict[str, Any]]:
+def _sizes(leaves: list[NamedShape], views: Sequence[View]) -> list[dict[str, Any]]:
     """For each leaf with dynamic dimensions, where the actual sizes lie: s32 numbers, whose views follow those of the
     leaves."""
     places = size_places(leaves)
@@ -446,7 +446,7 @@ def _sizes(leaves: list[Leaf], views: Sequence[View]) -> list[dict[str, Any]]:
     ]
 
 
-def _shards(leaves: list[Leaf], shards: Sequence[Shards | None]) -> list[dict[str, Any]]:
+def _shards(leaves: list[NamedShape], shards: Sequence[Shards | None]) -> list[dict[str, Any]]:
     """For each leaf, the global array of which each device has a part: its dimensions, and where the parts begin."""
     known = shards or [None] * len(leaves)
     return [

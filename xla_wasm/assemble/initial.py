@@ -11,7 +11,7 @@ from ..errors import ArgumentError, UnsupportedError
 from ..hlo.literal import Literal, relayout, settled
 from ..hlo.shape import Layout, Shape
 from ..hlo.sharding import Shards
-from ..hlo.signature import Leaf, leaf_index
+from ..hlo.signature import NamedShape, leaf_index
 from ..hlo.types import TYPES
 from ..host.structures import spread
 
@@ -21,7 +21,7 @@ number."""
 
 
 def initial_values(
-    inputs: list[Leaf],
+    inputs: list[NamedShape],
     state: Mapping[int, int],
     shards: Sequence[Shards | None],
     given: Iterable[tuple[str | int, Any]],
@@ -56,7 +56,7 @@ def initial_values(
     return found
 
 
-def _leaves(inputs: list[Leaf], state: Mapping[int, int], key: str | int, value: Any) -> dict[int, Any]:
+def _leaves(inputs: list[NamedShape], state: Mapping[int, int], key: str | int, value: Any) -> dict[int, Any]:
     """The arrays of one key, by the numbers of their parameters: of a name that others begin with, all below it. ""
     means all states."""
     names = {inputs[i][0]: i for i in state}

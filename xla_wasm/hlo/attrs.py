@@ -9,6 +9,8 @@ from ..dataclass import dataclass
 
 MOST_DEVICES = 1 << 16
 """Devices of a module: lists with an entry for each stay small."""
+MOST_IN_GROUPS = 1 << 20
+"""Devices that an array of groups names, one in several groups counted in each."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -187,6 +187,11 @@ def _listed(values: Sequence[int]) -> str:
     return "{" + ",".join(map(str, values[:MAX_RANK])) + ("..." if len(values) > MAX_RANK else "") + "}"
 
 
+def operand_shape(instr: Instruction) -> Shape:
+    """The shape of an operation that gives what its operand is."""
+    return instr.operands[0].shape.without_layout()
+
+
 def result(
     instr: Instruction, element_type: str, sizes: Iterable[int], dynamic: tuple[bool, ...] | None = None
 ) -> Shape:

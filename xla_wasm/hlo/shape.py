@@ -13,7 +13,7 @@ UNBOUNDED = -(2**63)
 """The size that the proto writes for an unbounded dimension (`?` in text)."""
 
 Index = tuple[int, ...]
-Leaf = tuple[Index, "Shape"]
+IndexedShape = tuple[Index, "Shape"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +135,7 @@ class Shape:
         m2m = self.minor_to_major
         return m2m == tuple(range(self.rank - 1, -1, -1))
 
-    def leaves(self, index: Index = ()) -> Iterator[Leaf]:
+    def leaves(self, index: Index = ()) -> Iterator[IndexedShape]:
         """Every non-tuple shape inside, with its tuple index, in order."""
         if self.is_tuple:
             for i, shape in enumerate(self.tuple_shapes):

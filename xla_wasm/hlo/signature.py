@@ -4,7 +4,7 @@ none."""
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from typing import Any
 
@@ -20,10 +20,11 @@ STRUCTURE = "xla_wasm.structure"
 """Frontend attribute of a module: the structure of the function that it is made of, as manifests have it
 (docs/embedding.md)."""
 
-Leaf = tuple[str, Shape]
+NamedShape = tuple[str, Shape]
+"""A leaf of the parameters or of the result: its name and its shape."""
 
 
-def parameter_leaves(module: Module) -> list[Leaf]:
+def parameter_leaves(module: Module) -> list[NamedShape]:
     """Name and shape of every leaf of every parameter, laid out as callers have it, in order; names are unique."""
     leaves = []
     parameters = module.entry.parameters
@@ -35,7 +36,22 @@ def parameter_leaves(module: Module) -> list[Leaf]:
     return _named(module, PARAMETER_NAMES, leaves)
 
 
-def result_leaves(module: Module) -> list[Leaf]:
+def renumber_parameters(module: Module, numbers: Mapping[int, int]) -> None:
+    """Gives each parameter the number that `numbers` has for its own, and drops aliases and donors of the others."""
+    for p in module.entry.parameters:
+        if (number := p.attrs["parameter_number"]) in numbers:
+            p.attrs["parameter_number"] = numbers[number]
+    module.input_output_alias = [(o, numbers[p], i, k) for o, p, i, k in module.input_output_alias if p in numbers]
+    module.buffer_donor = [(numbers[p], i) for p, i in module.buffer_donor if p in numbers]
+
+
+def add_unused_parameter(module: Module, number: int, shape: Shape) -> None:
+    """Adds a parameter that nothing reads, so that callers give what the program leaves out."""
+    attrs = {"parameter_number": number, "parameter_replication": ()}
+    module.entry.instructions.insert(0, Instruction(f"unused.{number}", "parameter", shape, [], attrs))
+
+
+def result_leaves(module: Module) -> list[NamedShape]:
     """Name and shape of every leaf of the result, laid out as callers have it, in order; names are unique."""
     declared = module.result_shape or module.entry.root.shape
     leaves = [
@@ -44,7 +60,7 @@ def result_leaves(module: Module) -> list[Leaf]:
     return _named(module, RESULT_NAMES, leaves)
 
 
-def size_places(leaves: list[Leaf]) -> list[list[int | None]]:
+def size_places(leaves: list[NamedShape]) -> list[list[int | None]]:
     """For each leaf and each of its dimensions, which of all dynamic sizes in a row is its own; None for a static
     dimension.
 
@@ -73,7 +89,7 @@ def leaf_of(x: Instruction) -> tuple[Instruction, tuple[int, ...]]:
     return x, index
 
 
-def leaf_index(leaves: list[Leaf], key: str | int, what: str) -> int:
+def leaf_index(leaves: list[NamedShape], key: str | int, what: str) -> int:
     """The position of a leaf given by its name or number; `what` is "parameter" or "result". Raises ArgumentError."""
     if isinstance(key, int):
         if 0 <= key < len(leaves):
@@ -86,7 +102,7 @@ def leaf_index(leaves: list[Leaf], key: str | int, what: str) -> int:
     raise ArgumentError(f"there is no {what} named {key!r}; {are} {', '.join(names) or 'none'}")
 
 
-def leaf_indices(leaves: list[Leaf], key: str | int, what: str) -> list[int]:
+def leaf_indices(leaves: list[NamedShape], key: str | int, what: str) -> list[int]:
     """The positions of the leaves that a key means: the one of that name or number, or else all below that name
     ("params" means "params.w" and "params.b"), or else those that suit a pattern ("*.kernel"). Raises ArgumentError if
     there are none.
@@ -100,7 +116,7 @@ def leaf_indices(leaves: list[Leaf], key: str | int, what: str) -> list[int]:
 
 
 def leaf_pairs(
-    parameters: list[Leaf], results: list[Leaf], parameter: str | int, result: str | int
+    parameters: list[NamedShape], results: list[NamedShape], parameter: str | int, result: str | int
 ) -> list[tuple[int, int]]:
     """The positions of the parameters and results that two keys pair: one each, or all below two names, of the same
     names from there on.
@@ -129,7 +145,7 @@ def leaf_pairs(
     return [(i, partners[rest]) for rest, i in below.items()]
 
 
-def _below(leaves: list[Leaf], key: str | int) -> dict[str, int]:
+def _below(leaves: list[NamedShape], key: str | int) -> dict[str, int]:
     """The leaves below a name, by what follows it in their names; none if it is the name of one."""
     names = [name for name, _ in leaves]
     if isinstance(key, int) or key in names:
@@ -155,7 +171,7 @@ def structure_of(module: Module, parameters: int, results: int) -> dict[str, Any
     )
 
 
-def _named(module: Module, attribute: str, leaves: list[Leaf]) -> list[Leaf]:
+def _named(module: Module, attribute: str, leaves: list[NamedShape]) -> list[NamedShape]:
     """The leaves with the names that the module carries for them, if it does, made unique."""
     names = [name for name, _ in leaves]
     listed = names_in(module, attribute)

@@ -111,6 +111,16 @@ def default_comparison(name: str) -> str:
 THROUGH_F16 = frozenset(name for name, t in TYPES.items() if t.kind == "float" and t.bits == 8 and name != "f8e8m0fnu")
 """Types that XLA computes with in f16: what an operation makes is rounded to that, and then to the type."""
 
+PRODUCT_TYPES = ("f32", "f64", "s32", "u32")
+"""Types of products, sums of products and convolutions that have kernels of their own."""
+
+PAIRED = "s16"
+"""The type of integers that are multiplied in pairs; they have an even length along what is summed."""
+
+BYTES = ("s8", "u8")
+"""Types of integers of which kernels make these pairs as they load them, or multiply four at once where an engine does
+so exactly."""
+
 SMALL_FLOATS = tuple(name for name, t in TYPES.items() if t.kind == "float" and t.bits <= 16)
 """Types that are stored, moved and converted, but not computed with."""
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, ArtifactError
-from ..hlo.types import ARRAY_TYPES, TYPES
+from ..hlo.types import ARRAY_TYPES, TYPES, limits
 from .dynamic import DynamicPlace, Place
 from .leaf import Leaf
 
@@ -60,20 +60,14 @@ def physical_bytes(leaf: Leaf, array: Array) -> bytes:
     return array.transpose(leaf.minor_to_major[::-1]).tobytes()
 
 
-def _bounds(element_type: str) -> tuple[int, int]:
-    """The least and the largest integer of a type."""
-    bits, signed = TYPES[element_type].bits, TYPES[element_type].kind == "signed"
-    return (-(1 << bits - 1), (1 << bits - 1) - 1) if signed else (0, (1 << bits) - 1)
-
-
 def _range(element_type: str) -> str:
     """The integers of a type, for a message."""
-    return "integers from {} to {}".format(*_bounds(element_type))
+    return "integers from {} to {}".format(*limits(element_type))
 
 
 def _in_range(array: Array, element_type: str) -> bool:
     """Returns True if integers of less than a byte, which a wider dtype holds, have no more bits than their type."""
-    low, high = _bounds(element_type)
+    low, high = limits(element_type)
     return TYPES[element_type].bits >= 8 or bool(np.all((array >= low) & (array <= high)))
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ..dataclass import dataclass
 from ..errors import ArgumentError, UnsupportedError, counted
+from ..hlo.attrs import MOST_DEVICES
 from .manifest import Manifest
-from .manifest_fields import MAX_DEVICES
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,10 +102,10 @@ def check_alone(manifest: Manifest) -> None:
 def check_device(manifest: Manifest, device: int) -> None:
     """Raises ArgumentError if the program never runs on a device of that number."""
     devices = manifest.devices
-    most = MAX_DEVICES
+    most = MOST_DEVICES
     if devices is not None:
         both = devices.replicas * devices.partitions if devices.replicas and devices.partitions else None
-        most = both or devices.most or MAX_DEVICES
+        most = both or devices.most or MOST_DEVICES
     if isinstance(device, bool) or not isinstance(device, int) or not 0 <= device < most:
         raise ArgumentError(f"'{manifest.name}' has no device {device!r}: it runs on {_wanted(manifest, None, None)}")
 

@@ -9,11 +9,12 @@ from typing import Any
 
 from ..dataclass import dataclass, field, replace
 from ..errors import ArgumentError, ArtifactError, counted
+from ..hlo.attrs import MOST_DEVICES
 from ..hlo.layout import COMBINE, LAYOUT_FIELDS, physical_bytes
 from ..hlo.shape import Layout, Shape
 from ..hlo.types import ARRAY_TYPES, TYPES
 from .json_object import Object, is_int, show
-from .manifest_fields import MAX_DEVICES, MAX_INT, MAX_RANK
+from .manifest_fields import MAX_INT, MAX_RANK
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ def _shards(item: Object, own: tuple[int, ...]) -> Shards | None:
     if len(whole) != len(own) or any(n % size if size else n for n, size in zip(whole, own)):
         at.fail("dimensions", f"{show(list(whole))} does not divide into blocks of {show(list(own))}")
     starts = tuple(tuple(row) if isinstance(row, (list, tuple)) else () for row in at.array("starts"))
-    fitting = math.prod(n // size if size else 1 for n, size in zip(whole, own)) <= len(starts) <= MAX_DEVICES
+    fitting = math.prod(n // size if size else 1 for n, size in zip(whole, own)) <= len(starts) <= MOST_DEVICES
     if not fitting or set(starts) != set(
         product(*(range(0, n, size) if size else (0,) for n, size in zip(whole, own)))
     ):

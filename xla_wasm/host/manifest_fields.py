@@ -6,13 +6,13 @@
 from __future__ import annotations
 
 from ..dataclass import dataclass
+from ..hlo.attrs import MOST_DEVICES
 from ..target import ADDRESS_SPACE, COMMAND, CONTROL_BYTES, PAGE, SERVER, TARGETS
 
 MAX_INT = 2**53 - 1
 """The largest integer that JavaScript represents exactly."""
 MAX_PAGES = ADDRESS_SPACE["i32"] // PAGE
 MAX_RANK = 32
-MAX_DEVICES = 1 << 16
 MAX_CHANNEL = 32767
 """The largest tag that MPI promises."""
 ARRAY_KINDS = {
@@ -127,10 +127,10 @@ ROWS = (
     Field("requests[].buffered", "boolean, of exchanges", "whether it ends before anyone has received what was sent"),
     Field("requests[].to", "object, of exchanges", "the list of receivers"),
     Field("requests[].to.offset", "integer", "of s32, a device number each", unit="address", align=4),
-    Field("requests[].to.count", "integer", "how many they are", high=MAX_DEVICES),
+    Field("requests[].to.count", "integer", "how many they are", high=MOST_DEVICES),
     Field("requests[].from", "object, of exchanges", "the list of senders"),
     Field("requests[].from.offset", "integer", "of s32, a device number each", unit="address", align=4),
-    Field("requests[].from.count", "integer", "how many they are", high=MAX_DEVICES),
+    Field("requests[].from.count", "integer", "how many they are", high=MOST_DEVICES),
     Field("requests[].sends", "list of objects, of exchanges", "the arrays of which blocks are sent"),
     Field("requests[].sends[].offset", "integer", "of the first block", unit="address"),
     Field("requests[].sends[].bytes", "integer", "of a block", unit="bytes"),
@@ -139,10 +139,10 @@ ROWS = (
     Field("requests[].receives[].offset", "integer", "of the first row", unit="address"),
     Field("requests[].receives[].bytes", "integer", "of a row", unit="bytes"),
     Field("devices.offset", "integer", "of four u32: replica, partition, and the numbers of both", unit="address", size=16, align=4),
-    Field("devices.replicas", "integer or null", "how many replicas there must be; null: any number", low=1, high=MAX_DEVICES),
-    Field("devices.partitions", "integer or null", "how many partitions there must be; null: any number", low=1, high=MAX_DEVICES),
-    Field("devices.least", "integer", "the least number of devices", low=1, high=MAX_DEVICES),
-    Field("devices.most", "integer or null", "the greatest number of devices; null: there is none", low=1, high=MAX_DEVICES),
+    Field("devices.replicas", "integer or null", "how many replicas there must be; null: any number", low=1, high=MOST_DEVICES),
+    Field("devices.partitions", "integer or null", "how many partitions there must be; null: any number", low=1, high=MOST_DEVICES),
+    Field("devices.least", "integer", "the least number of devices", low=1, high=MOST_DEVICES),
+    Field("devices.most", "integer or null", "the greatest number of devices; null: there is none", low=1, high=MOST_DEVICES),
     Field("devices.axis", "string", "what a number of devices counts when nothing else is said: `replicas` or `partitions`", choices=("replicas", "partitions")),
 )
 # fmt: on

@@ -10,9 +10,9 @@ from typing import Any
 
 from ..errors import ArgumentError, counted
 from ..hlo.devices import with_devices
-from ..hlo.ir import Instruction, Module
+from ..hlo.ir import Module
 from ..hlo.shape import Shape
-from ..hlo.signature import PARAMETER_NAMES, RESULT_NAMES, STRUCTURE
+from ..hlo.signature import PARAMETER_NAMES, RESULT_NAMES, STRUCTURE, add_unused_parameter, renumber_parameters
 from .callbacks import add_callbacks
 from .leaves import is_key
 from .names import dotted, unique
@@ -133,17 +133,12 @@ def _add_unused(module: Module, leaves: Sequence[tuple[Sequence[int], Any]], kep
             f"the program takes {counted(len(parameters), 'array')} of {len(leaves)}: lower the function itself, "
             f"lower(f, x)"
         )
-    numbers = dict(enumerate(kept))
-    for p in parameters:
-        p.attrs["parameter_number"] = numbers[p.attrs["parameter_number"]]
-    module.input_output_alias = [(o, numbers[p], i, kind) for o, p, i, kind in module.input_output_alias]
-    module.buffer_donor = [(numbers[p], i) for p, i in module.buffer_donor]
+    renumber_parameters(module, dict(enumerate(kept)))
     shapes = dict(zip(kept, module.parameter_shapes or [p.shape for p in parameters]))
     for k, (sizes, dtype) in enumerate(leaves):
         if k not in shapes:
             shapes[k] = _shape_of(sizes, dtype)
-            attrs = {"parameter_number": k, "parameter_replication": ()}
-            module.entry.instructions.insert(0, Instruction(f"unused.{k}", "parameter", shapes[k], [], attrs))
+            add_unused_parameter(module, k, shapes[k])
     if module.parameter_shapes is not None:
         module.parameter_shapes = [shapes[k] for k in sorted(shapes)]
 

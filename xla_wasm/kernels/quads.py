@@ -11,13 +11,14 @@ from collections.abc import Iterable
 from itertools import product
 
 from ..dataclass import dataclass
+from ..hlo.types import PAIRED
 from ..loop.affine import ZERO, Affine, Index
 from ..loop.builder import Builder
 from ..loop.ir import Loop, Val
 from ..loop.nest import Step, along, fold
 from ..target import V8
 from .sides import Left, Right
-from .tiles import PAIR, Gemm, Tile, Types
+from .tiles import Gemm, Tile, Types
 
 _PROBE = ((-128, -1, 0), (-128, -128, 0), (127, -1, 0), (127, 127, 2**31 - 1))
 """For each lane four equal bytes of either operand, and what the sum begins with: products that are the farthest from
@@ -64,7 +65,7 @@ class Quads:
         b, lanes = self.b, self.b.lanes
         made: list[Val] = []
         for first in range(0, width * lanes, 2 * lanes):
-            upper, lower = (b.load_lanes(pointer, at + (u * row + first), PAIR, 2 * lanes) for u in range(2))
+            upper, lower = (b.load_lanes(pointer, at + (u * row + first), PAIRED, 2 * lanes) for u in range(2))
             for half in range(0, 2 * lanes, lanes):
                 turns = tuple(i for lane in range(half, half + lanes) for i in (lane, 2 * lanes + lane))
                 made.append(b.joined(b.shuffle(upper, lower, turns)))
@@ -72,12 +73,12 @@ class Quads:
 
     def four(self, pointer: Val, at: Affine, pure: bool) -> Val:
         """Eight pairs of bytes of the left side, which lie at any even address, as four quads."""
-        return self.shifted(self.b.joined(self.b.load_lanes(pointer, at, PAIR, 2 * self.b.lanes, pure)))
+        return self.shifted(self.b.joined(self.b.load_lanes(pointer, at, PAIRED, 2 * self.b.lanes, pure)))
 
     def one(self, pointer: Val, at: Affine, pure: bool) -> Val:
         """Two pairs of bytes of the left side as a quad, in all lanes."""
         b = self.b
-        low, high = (b.convert(b.load_at(pointer, at + i, PAIR, pure=pure), "s32") for i in range(2))
+        low, high = (b.convert(b.load_at(pointer, at + i, PAIRED, pure=pure), "s32") for i in range(2))
         return self.shifted(b.splat(b.or_(b.and_(low, b.const("s32", 0xFFFF)), b.shl(high, 16)), b.lanes))
 
     def steps(self, x: Left, right: Right, start: Affine, rows: int) -> list[tuple[int, Step]]:

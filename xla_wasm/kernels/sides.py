@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ..dataclass import dataclass, replace
+from ..hlo.types import PAIRED
 from ..loop.affine import Affine, Index
 from ..loop.builder import Builder
 from ..loop.ir import Val
-from .tiles import PAIR, Gemm, Tile, place_in_panel, scales_of
+from .tiles import Gemm, Tile, place_in_panel, scales_of
 
 Store = Callable[[Index, Affine, Affine, Val], None]
 """Takes the outer index, m, n and the product there: a vector where n runs along lanes, else a scalar."""
@@ -83,7 +84,7 @@ class Constants:
     def __init__(self, b: Builder, g: Gemm):
         self.zero = b.splat(b.const(g.types.accumulator, 0), g.lanes)
         self.nibbles, self.eights = (b.splat(b.const("s32", four), g.lanes) for four in (0x0F0F0F0F, 0x08080808))
-        self.zero_halves = b.splat(b.const(PAIR, 0), 2 * g.lanes)
+        self.zero_halves = b.splat(b.const(PAIRED, 0), 2 * g.lanes)
         self.f16_bits = b.splat(b.const("s32", -0x70002000), g.lanes)
         self.f16_unit = b.splat(b.const("f32", 2.0**112), g.lanes)
 
@@ -139,12 +140,12 @@ class Loads:
         """An element of a row in all lanes: in the type of the sums, or a pair of s16."""
         b, types, at = self.b, self.g.types, x.start + k + row * x.m_stride
         dtype = "s32" if types.pairs else types.accumulator
-        if x.dtype == dtype or types.pairs and x.dtype == PAIR:
+        if x.dtype == dtype or types.pairs and x.dtype == PAIRED:
             return b.load_splat(x.pointer, at, dtype, pure=x.pure)
         if not types.pairs:
             return b.splat(b.convert(b.load_at(x.pointer, at, x.dtype, pure=x.pure), dtype), self.g.lanes)
-        pair = b.halves(b.splat(b.load_at(x.pointer, at, PAIR, pure=x.pure), 2 * self.g.lanes))
-        return b.joined(b.bitcast(b.extend_low(b.bitcast(pair, x.dtype)), PAIR))
+        pair = b.halves(b.splat(b.load_at(x.pointer, at, PAIRED, pure=x.pure), 2 * self.g.lanes))
+        return b.joined(b.bitcast(b.extend_low(b.bitcast(pair, x.dtype)), PAIRED))
 
     def vector(self, pointer: Val, at: Affine, dtype: str, pure: bool = True, pair: int | None = None) -> Val:
         """Consecutive elements from memory, in the type of the sums: each a number of type `dtype`, or a pair of them.
@@ -154,15 +155,15 @@ class Loads:
         b, types = self.b, self.g.types
         if pair is not None and self.loads_two(dtype):
             # One load gives two vectors, and one shuffle with zeros each, of which these numbers are the upper halves.
-            both = b.load_lanes(pointer, at - pair * self.g.lanes, PAIR, 2 * self.g.lanes, pure)
+            both = b.load_lanes(pointer, at - pair * self.g.lanes, PAIRED, 2 * self.g.lanes, pure)
             first, count = pair * self.g.lanes, 2 * self.g.lanes
             interleaved = tuple(i for lane in range(first, first + self.g.lanes) for i in (lane, count + lane))
             return self.widened(b.joined(b.shuffle(self.constants.zero_halves, both, interleaved)), dtype)
         if not types.pairs or dtype == types.accumulator:
             return b.convert(b.load_lanes(pointer, at, dtype, pure=pure), types.accumulator)
-        if dtype == PAIR:
+        if dtype == PAIRED:
             return b.load_lanes(pointer, at, types.accumulator, pure=pure)
-        return b.joined(b.bitcast(b.load_lanes(pointer, at * 2, dtype, 2 * self.g.lanes, pure), PAIR))
+        return b.joined(b.bitcast(b.load_lanes(pointer, at * 2, dtype, 2 * self.g.lanes, pure), PAIRED))
 
     def widened(self, x: Val, dtype: str) -> Val:
         """Numbers of a small float, the upper halves of words, as f32: f16 without infinities and NaN, which scales

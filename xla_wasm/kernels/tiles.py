@@ -6,7 +6,7 @@ from collections.abc import Callable
 from math import prod
 
 from ..dataclass import dataclass, replace
-from ..hlo.types import TYPES
+from ..hlo.types import BYTES, PAIRED, TYPES
 from ..target import RELAXED_SIMD, V8, WASMTIME, Target
 
 
@@ -61,14 +61,10 @@ class Types:
         return _PAIR_OF[self.right] if self.pairs else self.right
 
 
-PAIR = "s16"
-"""The type of two numbers that are multiplied in pairs."""
 WORD = 8
 """Numbers of 4 bits in a word."""
 QUAD = 4
 """Bytes that are multiplied at once."""
-BYTES = ("s8", "u8")
-"""Types of numbers of which four are multiplied at once, where an engine does so exactly."""
 _PAIR_OF = {"s16": "s32", "s8": "s16", "u8": "u16"}
 """Types as wide as two numbers."""
 
@@ -345,7 +341,7 @@ def packs_panels(g: Gemm, tile: Tile) -> bool:
     a type of its own."""
     if g.types.in_blocks:
         return False
-    as_multiplied = g.types.right == PAIR or g.run < _PAIRS if g.types.pairs else g.types.right == g.types.accumulator
+    as_multiplied = g.types.right == PAIRED or g.run < _PAIRS if g.types.pairs else g.types.right == g.types.accumulator
     return tile.nr > 1 and g.m > tile.mr and bool(g.k_stride or not as_multiplied)
 
 

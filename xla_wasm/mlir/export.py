@@ -22,7 +22,7 @@ class Aval(NamedTuple):
     dtype: str
 
 
-class Leaf(NamedTuple):
+class TreePath(NamedTuple):
     """The place of an input or output: the path to it from the root of the tree."""
 
     path: tuple[str, ...]
@@ -35,9 +35,9 @@ class Exported(NamedTuple):
     module: Buffer
     """MLIR bytecode."""
     platforms: tuple[str, ...]
-    inputs: tuple[Leaf, ...]
+    inputs: tuple[TreePath, ...]
     """Those of (args, kwargs)."""
-    outputs: tuple[Leaf, ...]
+    outputs: tuple[TreePath, ...]
     input_types: tuple[Aval, ...]
     output_types: tuple[Aval, ...]
     kept: tuple[int, ...]
@@ -166,14 +166,14 @@ def _aval(table: _Table) -> Aval:
 _LEAF, _NONE, _TUPLE, _LIST, _DICT, _CUSTOM = range(6)
 
 
-def _leaves(root: _Table | None) -> tuple[Leaf, ...]:
+def _leaves(root: _Table | None) -> tuple[TreePath, ...]:
     """The leaves of a pytree, in their order."""
-    found: list[Leaf] = []
+    found: list[TreePath] = []
 
     def walk(table: _Table, path: tuple[str, ...]) -> None:
         kind = table.number(0, "<B")
         if kind == _LEAF:
-            found.append(Leaf(path))
+            found.append(TreePath(path))
         if len(found) > _MOST_LEAVES or len(path) > _DEEPEST:
             raise ParseError(f"jax.export: a tree of more than {_MOST_LEAVES} leaves, or nested deeper than {_DEEPEST}")
         for key, child in _children(table, kind):

@@ -16,11 +16,11 @@ from ..dataclass import dataclass, replace
 from ..hlo.attrs import ConvolutionDimensionNumbers, DotDimensionNumbers
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
-from ..hlo.types import TYPES, limits
+from ..hlo.types import PAIRED, TYPES, limits
 from ..ops.control.counting import unchanged
 from ..ops.dot.canonical import arranged, canonical_numbers
 from ..ops.dot.record import free_dimensions
-from ..ops.dot.stored import BLOCK, FEW_ROWS, NIBBLE, PAIRED, WEIGHT_FORMAT, is_widening
+from ..ops.dot.stored import BLOCK, FEW_ROWS, NIBBLE, WEIGHT_FORMAT, is_widening
 from ..ops.reading import reads, record
 from ..ops.table import RECORDS
 from ..writing.writer import Index, Rule, Writer

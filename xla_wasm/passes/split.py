@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from ..hlo.attrs import DotDimensionNumbers
 from ..hlo.ir import Computation, Instruction, Module
+from ..hlo.types import PRODUCT_TYPES
 from ..ops.dot.record import free_dimensions
 from ..writing.writer import Writer
 from .rewrite import rewrite_computation
@@ -20,7 +21,6 @@ them all."""
 _FEW = 4
 """The least ratio of the array's elements to the result's: what is computed of its parts is copied, or added up,
 too."""
-_SUMS = ("f32", "f64", "s32", "u32")
 
 
 def split_products(module: Module) -> None:
@@ -59,7 +59,7 @@ class _Splitting:
             o.opcode != "concatenate"
             or self.uses.get(o) != 1
             or size < max(_LEAST, _FEW * x.shape.size)
-            or x.shape.element_type not in _SUMS
+            or x.shape.element_type not in PRODUCT_TYPES
         ):
             return 0, []
         if size - max(part.shape.size for part in o.operands) > size // _PART:

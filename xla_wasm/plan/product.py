@@ -10,11 +10,11 @@ from ..hlo.index_map import row_major, row_major_strides
 from ..hlo.ir import Instruction
 from ..hlo.op import Kind
 from ..hlo.shape import Shape
-from ..hlo.types import TYPES
+from ..hlo.types import PAIRED, PRODUCT_TYPES, TYPES
 from ..kernels.gemm import gemm_kernel
 from ..kernels.packing import pack_kernel, word, word_of_quads
 from ..kernels.sides import Sides
-from ..kernels.tiles import PAIR, WORD, Gemm, Tile, Types, packed_size, reads_in_place, scales_of, scratch_size, tile
+from ..kernels.tiles import WORD, Gemm, Tile, Types, packed_size, reads_in_place, scales_of, scratch_size, tile
 from ..loop.affine import ZERO, Affine, Index, linearize
 from ..loop.builder import Builder
 from ..loop.ir import Val
@@ -30,8 +30,6 @@ from .plan import View
 
 LONG_EPILOGUE = 12
 """Instructions above which an epilogue is not copied for every vector of a tile."""
-
-GEMM_TYPES = ("f32", "f64", "s32", "u32")
 
 _ROWS, _IMAGES, _ALL = "rows", "images", "all"
 """The choices of `Product.rows`."""
@@ -171,10 +169,10 @@ def _types(x: Instruction, left: str, narrow: bool, rows: int) -> tuple[Types | 
     dtype, (lhs, rhs) = x.shape.element_type, x.operands[:2]
     operand = lhs.shape.element_type
     if x.opcode == "scaled-dot":
-        types = Types(left, rhs.shape.element_type, dtype, dtype, operand == PAIR, BLOCK)
+        types = Types(left, rhs.shape.element_type, dtype, dtype, operand == PAIRED, BLOCK)
         return types, types.left_step
-    paired = dtype == "s32" and operand == PAIR
-    if not paired and (dtype not in GEMM_TYPES or operand != dtype):
+    paired = dtype == "s32" and operand == PAIRED
+    if not paired and (dtype not in PRODUCT_TYPES or operand != dtype):
         return None, 1
     source = stored_type(rhs) if narrow else operand
     keeps = paired or WEIGHT_FORMAT in rhs.attrs or rows <= FEW_ROWS

@@ -25,8 +25,6 @@ from .explain import Workbench
 _PACKAGE = Path(__file__).parents[1]
 _CHECKOUT = _PACKAGE.parent
 
-_DIGITS = tuple(f"params.{layer}{part}" for layer in ("conv1", "conv2", "dense") for part in ("", "_bias"))
-
 
 @dataclass(frozen=True)
 class Model:
@@ -55,7 +53,7 @@ MODELS = (
     Model("digits", "digits"),
     Model("digits", "initial"),
     Model("digits", "step", trains=True),
-    Model("digits", "classify", Options(weights=_DIGITS)),
+    Model("digits", "classify", Options(weights="params")),
     *(Model("workers", f"step-{n}", trains=True) for n in range(1, collectives.MOST + 1)),
     Model("generate", "initial"),
     Model("generate", "step", Options(tune=V8, threads=True), trains=True),

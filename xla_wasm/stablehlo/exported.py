@@ -9,9 +9,9 @@ from operator import index
 from typing import Any
 
 from ..errors import ArgumentError, ParseError, XlaWasmError, counted
-from ..hlo.ir import Instruction, Module
+from ..hlo.ir import Module
 from ..hlo.shape import Shape
-from ..hlo.signature import PARAMETER_NAMES, RESULT_NAMES
+from ..hlo.signature import PARAMETER_NAMES, RESULT_NAMES, add_unused_parameter, renumber_parameters
 from ..mlir import bytecode, export
 from ..mlir.elements import hlo_type
 from ..mlir.export import Aval, Exported
@@ -229,18 +229,11 @@ def _add_unused(module: Module, exported: Exported, first: int, sizes: dict[str,
     """Parameters for the leaves that the program leaves out, so that callers give all of them. `first` are tokens."""
     if len(exported.kept) == len(exported.input_types):
         return
-    parameters = {p.attrs["parameter_number"]: p for p in module.entry.parameters}
-    numbers = {first + i: first + k for i, k in enumerate(exported.kept)}
-    for before, p in parameters.items():
-        p.attrs["parameter_number"] = numbers.get(before, before)
-    module.input_output_alias = [(o, numbers.get(p, p), i, kind) for o, p, i, kind in module.input_output_alias]
-    module.buffer_donor = [(numbers.get(p, p), i) for p, i in module.buffer_donor]
+    numbers = {i: i for i in range(first)} | {first + i: first + k for i, k in enumerate(exported.kept)}
+    renumber_parameters(module, numbers)
     for k, aval in enumerate(exported.input_types):
         if k not in exported.kept:
-            attrs = {"parameter_number": first + k, "parameter_replication": ()}
-            module.entry.instructions.insert(
-                0, Instruction(f"unused.{k}", "parameter", _unused_shape(aval, sizes), [], attrs)
-            )
+            add_unused_parameter(module, first + k, _unused_shape(aval, sizes))
 
 
 def _unused_shape(aval: Aval, sizes: dict[str, range]) -> Shape:

@@ -6,7 +6,7 @@ from math import prod
 from typing import TYPE_CHECKING
 
 from ...errors import ParseError, counted
-from ..attrs import IotaGroups, MeshGroups, ReplicaGroups
+from ..attrs import MOST_IN_GROUPS, IotaGroups, MeshGroups, ReplicaGroups
 from ..op import REQUIRED
 from ..proto.wire import Buffer, Fields
 from .kind import Kind, braced, known, packed, unpacked
@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from ..ir import Instruction
     from ..text.lexer import Lexer
     from ..text.shapes import Shapes
-
-_MOST_DEVICES = 1 << 20
 
 
 def _pairs(lexer: Lexer, _: Shapes) -> tuple[tuple[int, ...], ...]:
@@ -106,9 +104,9 @@ def _check_iota(dims: tuple[int, ...], perm: tuple[int, ...]) -> None:
     total = 1
     for dim in dims:
         total *= dim
-        if dim < 1 or total > _MOST_DEVICES:
+        if dim < 1 or total > MOST_IN_GROUPS:
             raise ParseError(
-                f"protobuf: device groups of {list(dims[:8])}: sizes must be positive and at most {_MOST_DEVICES} in "
+                f"protobuf: device groups of {list(dims[:8])}: sizes must be positive and at most {MOST_IN_GROUPS} in "
                 f"all"
             )
     if sorted(perm) != list(range(len(dims))):

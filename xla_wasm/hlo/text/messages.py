@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ...errors import ParseError, counted
+from ..attrs import MOST_IN_GROUPS
 from ..proto.schema import MESSAGES
 from ..proto.wire import Fields, encode
 from .lexer import KEY, Lexer, terminal
@@ -30,7 +31,6 @@ _TRANSPOSED = terminal(r"T\s*+\(")
 _STATISTIC = terminal(r"([A-Za-z_][\w.-]*+)=")
 _ROW = terminal(r"(\d++)\s*+(?=[\"'{])")
 _DEEPEST = 64
-_MOST_DEVICES = 1 << 20
 
 _TYPES = {"replicated": 0, "manual": 4, "unknown": 5, "unreduced": 6}
 
@@ -206,8 +206,8 @@ def _product(lexer: Lexer, sizes: list[int], begin: int) -> int:
     total = 1
     for size in sizes:
         total *= size
-        if size < 1 or total > _MOST_DEVICES:
-            lexer.error(f"sizes must be positive, and at most {_MOST_DEVICES} devices in all", begin)
+        if size < 1 or total > MOST_IN_GROUPS:
+            lexer.error(f"sizes must be positive, and at most {MOST_IN_GROUPS} devices in all", begin)
     return total
 
 

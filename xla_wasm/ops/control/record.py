@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ...errors import counted
-from ...hlo.infer import array, brief, broken, need_call, same
+from ...hlo.infer import array, brief, broken, need_call, operand_shape, same
 from ...hlo.ir import Instruction
 from ...hlo.op import REQUIRED, Attr, Op
 from ...hlo.shape import Shape
@@ -66,10 +66,6 @@ def _token(instr: Instruction) -> Shape:
 def _add_dependency(instr: Instruction) -> Shape:
     if not instr.operands[1].shape.is_token:
         raise broken(instr, 1, f"operand 1 must be a token, not {brief(instr.operands[1].shape)}")
-    return instr.operands[0].shape.without_layout()
-
-
-def _identity(instr: Instruction) -> Shape:
     return instr.operands[0].shape.without_layout()
 
 
@@ -189,11 +185,11 @@ OPS: tuple[Op, ...] = (
         doc="The first operand, not before the token.",
         constraints=("The second operand is a token.",),
     ),
-    Op("opt-barrier", (1, 1), _identity, identity=True, doc="The operand; nothing is moved across."),
+    Op("opt-barrier", (1, 1), operand_shape, identity=True, doc="The operand; nothing is moved across."),
     Op(
         "domain",
         (1, 1),
-        _identity,
+        operand_shape,
         (Attr("domain", "domain", (54, 55), (b"", b"")),),
         identity=True,
         doc="The operand; marks where a sharding begins or ends.",

@@ -8,9 +8,10 @@ from math import prod
 from ...dataclass import replace
 from ...hlo.attrs import ConvolutionDimensionNumbers, PaddingDimension, Window, WindowDimension
 from ...hlo.ir import Instruction
+from ...hlo.types import PAIRED
 from ...writing.writer import Rule, Writer
 from ..dot.integers import even, narrowed, product_types
-from ..dot.stored import LONG_ROW, PAIRED
+from ..dot.stored import LONG_ROW
 from ..window.canonical import padding
 from .plan import WINOGRAD, depthwise, depthwise_of, winograd_tile, winograd_tile_of
 

@@ -10,8 +10,7 @@ from ...dataclass import dataclass
 from ...hlo.attrs import WindowDimension
 from ...hlo.index_map import Dims
 from ...hlo.ir import Instruction
-
-TYPES = ("f32", "f64", "s32", "u32")
+from ...hlo.types import PRODUCT_TYPES
 
 PIXELS = 4
 """Pixels of a block: as many sums as hide an addition's latency, and no more than registers hold beside what they
@@ -130,7 +129,13 @@ def depthwise_of(
 ) -> Depthwise | None:
     """As `depthwise`, of a convolution with these dimensions in canonical order."""
     features, inputs = kernel[-1], kernel[-2]
-    if not window or dtype not in TYPES or 0 in out or 0 in kernel or not _is_thin(dtype, inputs, features, groups):
+    if (
+        not window
+        or dtype not in PRODUCT_TYPES
+        or 0 in out
+        or 0 in kernel
+        or not _is_thin(dtype, inputs, features, groups)
+    ):
         return None
     if any(w.base_dilation != 1 or w.window_reversal for w in window):
         return None

@@ -7,10 +7,11 @@ from math import prod
 
 from ...hlo.attrs import DotDimensionNumbers
 from ...hlo.ir import Instruction
+from ...hlo.types import PAIRED
 from ...writing.writer import Rule, Writer
 from .integers import even, narrowed, product_types
 from .record import free_dimensions
-from .stored import PAIRED, is_widening, noted_format
+from .stored import is_widening, noted_format
 
 _ROW = 16
 """Elements of a row that is worth the vectors along it."""

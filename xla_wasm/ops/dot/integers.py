@@ -12,9 +12,8 @@ from math import prod
 
 from ...hlo.attrs import PaddingDimension
 from ...hlo.ir import Instruction
-from ...hlo.types import TYPES, limits
+from ...hlo.types import BYTES, PAIRED, TYPES, limits
 from ...writing.writer import Writer
-from .stored import BYTES, PAIRED
 
 _PRODUCTS = 4096
 """Products below which converting the operands takes longer than it gains."""

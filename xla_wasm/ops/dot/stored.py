@@ -5,13 +5,7 @@ from __future__ import annotations
 from math import prod
 
 from ...hlo.ir import Instruction
-from ...hlo.types import TYPES
-
-PAIRED = "s16"
-"""The type of integers that are multiplied in pairs; they have an even length along what is summed."""
-
-BYTES = ("s8", "u8")
-"""Types of integers that kernels make these pairs of as they load them."""
+from ...hlo.types import BYTES, PAIRED, TYPES
 
 WEIGHT_FORMAT = "weight_format"
 """An attribute: of parameters, pairs of a leaf's index and the format it is stored in; of conversions, the format of

@@ -206,13 +206,6 @@ def _reduce_precision(b: Builder, x: Instruction, a: Val) -> Val:
     return b.select(nan, a, rounded)
 
 
-def _rounding(name: str) -> Lower:
-    def lower(b: Builder, x: Instruction, a: Val) -> Val:
-        return getattr(b, name)(a)
-
-    return lower
-
-
 def _mulhi(b: Builder, x: Instruction, a: Val, c: Val) -> Val:
     """The high half of the product, from four products of half-width digits."""
     dtype, bits = a.dtype, TYPES[a.dtype].bits
@@ -244,9 +237,9 @@ ELEMENTWISE: dict[str, Lower] = {
     "is-finite": _is_finite,
     "popcnt": _bit_count("popcnt"),
     "count-leading-zeros": _bit_count("clz"),
-    "ceil": _rounding("ceil"),
-    "floor": _rounding("floor"),
-    "round-nearest-even": _rounding("nearest"),
+    "ceil": _plain("ceil"),
+    "floor": _plain("floor"),
+    "round-nearest-even": _plain("nearest"),
     "sqrt": _plain("sqrt"),
     "convert": _convert,
     "bitcast-convert": _bitcast_convert,

@@ -18,6 +18,7 @@ from ...hlo.infer import (
     flags,
     need_scalar,
     one_dimension,
+    operand_shape,
     result,
 )
 from ...hlo.ir import Instruction
@@ -26,10 +27,6 @@ from ...hlo.shape import Shape
 from ...hlo.types import TYPES
 
 _DIMENSIONS = Attr("dimensions", "ints", (14,), REQUIRED, "dimensions permutation dimension")
-
-
-def _copy(instr: Instruction) -> Shape:
-    return instr.operands[0].shape.without_layout()
 
 
 def _bitcast(instr: Instruction) -> Shape:
@@ -189,7 +186,7 @@ OPS: tuple[Op, ...] = (
     Op(
         "copy",
         (1, 1),
-        _copy,
+        operand_shape,
         reads=pointwise,
         elementwise=True,
         doc="The same value in a buffer of its own, perhaps in another layout.",
