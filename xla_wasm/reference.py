@@ -17,7 +17,6 @@ from .hlo.shape import Shape
 from .hlo.types import THROUGH_F16, TYPES
 from .hlo.verify import verify
 from .hostio import DeviceKeywords, HostIO, HostKeywords, of_devices
-from .ops.arrays import Array, Value, accepted, dtype_of, flattened, narrow, nested
 from .ops.collective import reference as collective
 from .ops.collective.membership import grid_for
 from .ops.collective.rendezvous import Device, Rendezvous, alone
@@ -25,6 +24,7 @@ from .ops.control import reference as control
 from .ops.conv import reference as conv
 from .ops.custom import reference as custom
 from .ops.dot import reference as dot
+from .ops.dtypes import Array, Value, accepted, dtype_of, flattened, narrow, nested
 from .ops.dynamic import reference as dynamic
 from .ops.elementwise import reference as elementwise
 from .ops.fft import reference as fft

@@ -16,7 +16,7 @@ from xla_wasm.hlo.attrs import IotaGroups, ReplicaGroups
 from xla_wasm.hlo.ir import Computation, Instruction, Module
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.verify import verify
-from xla_wasm.ops.arrays import TYPES_OF, Array
+from xla_wasm.ops.dtypes import TYPES_OF, Array
 from xla_wasm.ops.sample import f32, s32, u32
 from xla_wasm.reference import evaluate_replicated
 

@@ -28,7 +28,7 @@ from xla_wasm.hlo.attrs import ConvolutionDimensionNumbers, DotDimensionNumbers,
 from xla_wasm.hlo.ir import Computation, Instruction, Module
 from xla_wasm.hlo.shape import Layout, Shape
 from xla_wasm.hlo.verify import verify
-from xla_wasm.ops.arrays import TYPES_OF
+from xla_wasm.ops.dtypes import TYPES_OF
 from xla_wasm.reference import evaluate
 
 NAMES = {c.name for c in CASES}

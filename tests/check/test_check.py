@@ -23,7 +23,7 @@ from xla_wasm.command.inputs import File, random_array
 from xla_wasm.errors import ArgumentError, RunError
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.lowering.table import ELEMENTWISE
-from xla_wasm.ops.arrays import DTYPES, Array
+from xla_wasm.ops.dtypes import DTYPES, Array
 from xla_wasm.ops.elementwise import lower as elementwise
 from xla_wasm.ops.sample import f32, shape
 from xla_wasm.options import Options

@@ -13,7 +13,7 @@ import pytest
 
 from tests.support.bodies import npy, npz
 from tests.support.wasi_commands import SUM, TWO, A, B, as_bytes, command, identity, names, run, samples
-from xla_wasm.hlo.smallfloat import FORMATS, encode
+from xla_wasm.hlo.float_codes import FORMATS, encode
 from xla_wasm.hlo.types import ARRAY_TYPES, TYPES
 from xla_wasm.host.arrays import dtype_of
 

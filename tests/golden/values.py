@@ -12,7 +12,7 @@ from xla_wasm.check.compare import differing, tolerance
 from xla_wasm.command.inputs import random_array
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.signature import parameter_leaves
-from xla_wasm.ops.arrays import Array
+from xla_wasm.ops.dtypes import Array
 from xla_wasm.reference import evaluate
 
 from .runner import Golden

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from xla_wasm.errors import ArgumentError, ParseError
-from xla_wasm.hlo import smallfloat
+from xla_wasm.hlo import float_codes
 from xla_wasm.hlo.literal import Literal
 from xla_wasm.hlo.proto.schema import MESSAGES
 from xla_wasm.hlo.proto.shapes import write_shape
@@ -18,7 +18,7 @@ from xla_wasm.hlo.proto.wire import encode
 from xla_wasm.hlo.shape import Layout, Shape
 from xla_wasm.hlo.text.literal_text import literal_text
 
-SMALL: dict[str, Any] = {name: getattr(ml_dtypes, f"float{name[1]}_{name[2:]}") for name in smallfloat.FORMATS}
+SMALL: dict[str, Any] = {name: getattr(ml_dtypes, f"float{name[1]}_{name[2:]}") for name in float_codes.FORMATS}
 _NUMPY = (
     "s8 int8,s16 int16,s32 int32,s64 int64,u8 uint8,u16 uint16,u32 uint32,u64 uint64,f16 float16,f32 float32,f64 "
     "float64"
@@ -60,13 +60,13 @@ def test_every_type_and_layout(name: str, layout: tuple[int, ...]) -> None:
     assert Literal.from_proto(again.to_proto()).to_proto() == literal.to_proto()
 
 
-@pytest.mark.parametrize("name", sorted(smallfloat.FORMATS))
+@pytest.mark.parametrize("name", sorted(float_codes.FORMATS))
 def test_small_floats(name: str) -> None:
     """Every code, and rounding of values between, beyond and beside them, as ml_dtypes has it."""
     dtype = SMALL[name]
     count = 256 if ml_dtypes.finfo(dtype).bits == 8 else 1 << ml_dtypes.finfo(dtype).bits
     expected = np.arange(count, dtype=np.uint8).view(dtype).astype(np.float64)
-    table = np.array(smallfloat.values(name))
+    table = np.array(float_codes.values(name))
     np.testing.assert_array_equal(table, expected)
     np.testing.assert_array_equal(np.signbit(table[~np.isnan(table)]), np.signbit(expected[~np.isnan(expected)]))
     finite = np.sort(expected[np.isfinite(expected)])
@@ -81,7 +81,7 @@ def test_small_floats(name: str) -> None:
     else:
         numbers = np.concatenate([numbers, -numbers])
     for number in numbers.tolist():
-        code = smallfloat.encode(name, number)
+        code = float_codes.encode(name, number)
         with np.errstate(all="ignore"):
             theirs = np.float64(number).astype(dtype)
         ours = np.uint8(code).view(dtype)

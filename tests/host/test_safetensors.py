@@ -82,10 +82,10 @@ def test_numbers_of_8_bits_are_kept_when_they_are_stored_again(tmp_path: Path) -
 
 def test_bound_parameters_leave_aliases_and_donors(tmp_path: Path) -> None:
     path = tmp_path / "x.safetensors"
-    safetensors.save(path, {"w": np.arange(4, dtype=np.float32)})
+    safetensors.save(path, {"x": np.arange(4, dtype=np.float32)})
     module = xla_wasm.HloModule.from_text("""
         HloModule m, input_output_alias={ {0}: (2, {}, may-alias), {1}: (0, {}, may-alias) },
-          buffer_donor={ (1, {}) }, frontend_attributes={xla_wasm.parameter_names="[\\"w\\",\\"a\\",\\"b\\"]"}
+          buffer_donor={ (1, {}) }, frontend_attributes={xla_wasm.parameter_names="[\\"w.x\\",\\"a\\",\\"b\\"]"}
         ENTRY e {
           w = f32[4] parameter(0)
           a = f32[4] parameter(1)
@@ -94,7 +94,7 @@ def test_bound_parameters_leave_aliases_and_donors(tmp_path: Path) -> None:
           u = f32[4] multiply(a, s)
           ROOT r = (f32[4], f32[4]) tuple(s, u)
         }""")
-    safetensors.bind(module, safetensors.read(path))
+    safetensors.bind(module, safetensors.read(path), "w.")
     assert module.input_output_alias == [((0,), 1, (), "may-alias")] and module.buffer_donor == [(0, ())]
     s, u = xla_wasm.load(xla_wasm.compile(module)).run(np.full(4, 2, np.float32), np.ones(4, np.float32))
     assert s.tolist() == [1, 2, 3, 4] and u.tolist() == [2, 4, 6, 8]

@@ -23,7 +23,7 @@ from xla_wasm.loop.builder import Builder
 from xla_wasm.loop.emit import emit
 from xla_wasm.loop.ir import Val
 from xla_wasm.loop.verify import Argument, verify
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.dtypes import DTYPES
 from xla_wasm.target import PORTABLE, SIMD128, TARGETS, TUNES, V8, Target
 from xla_wasm.wasm import Module
 

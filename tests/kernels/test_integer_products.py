@@ -12,7 +12,7 @@ from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import ConvolutionDimensionNumbers, Window, WindowDimension
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.hlo.types import limits
-from xla_wasm.ops.arrays import DTYPES, Array
+from xla_wasm.ops.dtypes import DTYPES, Array
 from xla_wasm.ops.sample import shape_of
 from xla_wasm.target import TARGETS, TUNES
 

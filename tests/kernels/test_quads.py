@@ -22,7 +22,7 @@ from xla_wasm.hlo.attrs import ConvolutionDimensionNumbers, Window, WindowDimens
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import limits
-from xla_wasm.ops.arrays import DTYPES, Array
+from xla_wasm.ops.dtypes import DTYPES, Array
 from xla_wasm.ops.sample import shape_of
 from xla_wasm.target import PORTABLE, RELAXED_SIMD, SIMD128, TUNES, V8, WASMTIME
 

@@ -13,7 +13,7 @@ from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import SliceDimension
 from xla_wasm.hlo.ir import Module
 from xla_wasm.loop.tiling import Tile
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.dtypes import DTYPES
 from xla_wasm.ops.sample import shape
 from xla_wasm.plan import kernels
 from xla_wasm.reference import evaluate

@@ -31,7 +31,7 @@ from xla_wasm.mlir.tree import (
     Type,
     TypeOf,
 )
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.dtypes import DTYPES
 
 
 def inside(ops: list[Op]) -> Iterator[Op]:

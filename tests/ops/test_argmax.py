@@ -14,7 +14,7 @@ from tests.support.closeness import equal
 from tests.support.differential import BOTH, differential
 from xla_wasm.hlo.ir import Module
 from xla_wasm.jax import lower as jax_lower
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.dtypes import DTYPES
 from xla_wasm.ops.reduce import best as searching
 from xla_wasm.ops.reduce import lower
 from xla_wasm.plan import order

@@ -15,7 +15,7 @@ from xla_wasm.compiler import trace
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.loop.text import to_text
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.dtypes import DTYPES
 
 NUMBERS = (-np.inf, -3.0, -1e-40, -0.0, 0.0, 1e-40, 2.0, np.inf, np.nan)
 

@@ -29,7 +29,7 @@ from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import ReplicaGroups
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.hlo.types import TYPES
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.dtypes import DTYPES
 from xla_wasm.ops.sample import f32, s32, shape
 from xla_wasm.reference import evaluate_replicated
 

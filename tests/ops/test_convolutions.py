@@ -14,7 +14,7 @@ from xla_wasm.builder import Builder, scalar_computation
 from xla_wasm.hlo.attrs import ConvolutionDimensionNumbers, PaddingDimension, Window, WindowDimension
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.hlo.shape import Shape
-from xla_wasm.ops.arrays import DTYPES, Array
+from xla_wasm.ops.dtypes import DTYPES, Array
 from xla_wasm.reference import evaluate
 
 SPECIAL = (np.nan, np.inf, -np.inf, -0.0)

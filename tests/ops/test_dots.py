@@ -16,7 +16,7 @@ from tests.support.small_modules import operation
 from xla_wasm.hlo.attrs import DotDimensionNumbers, RaggedDotDimensionNumbers
 from xla_wasm.hlo.ir import Module
 from xla_wasm.jax import lower
-from xla_wasm.ops.arrays import DTYPES, Array
+from xla_wasm.ops.dtypes import DTYPES, Array
 from xla_wasm.reference import evaluate
 
 

@@ -13,7 +13,7 @@ from tests.support import xla_cpu
 from tests.support.closeness import Array
 from tests.support.differential import run
 from xla_wasm.builder import Builder
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.dtypes import DTYPES
 from xla_wasm.ops.fft.plan import complex_plan, real_plan
 from xla_wasm.ops.sample import shape_of
 from xla_wasm.passes import pipeline

@@ -14,7 +14,7 @@ from tests.support.hostio_cases import IN_LOOP, TURNED, Array, X, Y, compare_all
 from xla_wasm import ArgumentError, Options, RunError
 from xla_wasm.command.inputs import random_array
 from xla_wasm.hlo.types import ARRAY_TYPES
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.dtypes import DTYPES
 
 FED = """f = ((f32[3], s32[]), token[]) infeed(t)
     d = (f32[3], s32[]) get-tuple-element(f), index=0

@@ -16,7 +16,7 @@ from tests.support import differential, xla_cpu
 from tests.support.closeness import Array, allclose, assert_all
 from tests.support.matrices import adjoint, each_type, numbers
 from tests.support.xla_cpu import module_of
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.dtypes import DTYPES
 from xla_wasm.reference import evaluate
 
 

@@ -14,7 +14,7 @@ import xla_wasm
 from tests.support.closeness import Array
 from tests.support.differential import run
 from tests.support.matrices import adjoint, numbers
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.dtypes import DTYPES
 from xla_wasm.reference import evaluate
 
 TYPES = {"s": "f32", "d": "f64", "c": "c64", "z": "c128"}

@@ -12,7 +12,7 @@ import xla_wasm
 from tests.support import seeds
 from tests.support.differential import run
 from xla_wasm.hlo.ir import Module
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.dtypes import DTYPES
 from xla_wasm.reference import evaluate
 from xla_wasm.wasm.disasm import disassemble
 

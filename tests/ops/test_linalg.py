@@ -17,7 +17,7 @@ from tests.support.closeness import Array, allclose, assert_all
 from tests.support.matrices import adjoint, each_type, numbers
 from tests.support.small_modules import operation
 from xla_wasm.hlo.attrs import TriangularSolveOptions
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.dtypes import DTYPES
 from xla_wasm.reference import evaluate
 
 SIZES = (1, 2, 7, 8, 9, 17, 40, 67)

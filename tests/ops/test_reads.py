@@ -23,7 +23,7 @@ from xla_wasm.hlo.index_map import IndexMap
 from xla_wasm.hlo.ir import Instruction
 from xla_wasm.hlo.op import Kind, Op, Read
 from xla_wasm.hlo.types import TYPES
-from xla_wasm.ops.arrays import DTYPES, Array
+from xla_wasm.ops.dtypes import DTYPES, Array
 from xla_wasm.ops.reading import reads
 
 LOOSE = {

@@ -19,7 +19,7 @@ from xla_wasm.errors import ArgumentError, UnsupportedError, XlaWasmError
 from xla_wasm.hlo.attrs import ScatterDimensionNumbers, Window, WindowDimension
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
-from xla_wasm.ops.arrays import DTYPES, Array
+from xla_wasm.ops.dtypes import DTYPES, Array
 from xla_wasm.ops.sample import f32, function, reducer, s32, shape
 from xla_wasm.ops.sort.reference import merge_order
 from xla_wasm.ops.table import OPS

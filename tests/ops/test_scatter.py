@@ -10,7 +10,7 @@ from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import ScatterDimensionNumbers
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.hlo.shape import Shape
-from xla_wasm.ops.arrays import Array
+from xla_wasm.ops.dtypes import Array
 from xla_wasm.ops.sample import array, shape
 
 TYPES = ("f32", "f32", "f32", "s32", "u32", "bf16", "s8", "u16", "pred", "f64", "s64")

@@ -15,7 +15,7 @@ from xla_wasm.builder import Builder
 from xla_wasm.hlo.ir import Instruction
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import SMALL_FLOATS, TYPES
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.dtypes import DTYPES
 from xla_wasm.ops.sample import shape, shape_of
 from xla_wasm.reference import evaluate
 

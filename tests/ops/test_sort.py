@@ -15,7 +15,7 @@ from tests.support.differential import BOTH, differential, run
 from xla_wasm.errors import UnsupportedError
 from xla_wasm.hlo.attrs import SliceDimension
 from xla_wasm.hlo.ir import Module
-from xla_wasm.ops.arrays import Array
+from xla_wasm.ops.dtypes import Array
 from xla_wasm.ops.sample import Maker, array, case, f32, function, reducer, s32, shape
 from xla_wasm.ops.sort.unstable import unstable_order
 from xla_wasm.reference import evaluate

@@ -11,7 +11,7 @@ import pytest
 from tests.support import closeness
 from tests.support.stablehlo_files import bytecode_of, parsed, to_hlo
 from xla_wasm import HloModule, evaluate
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.dtypes import DTYPES
 
 INF, NAN = float("inf"), float("nan")
 EDGES = (

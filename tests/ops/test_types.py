@@ -21,7 +21,7 @@ from xla_wasm.hlo.ir import Computation, Instruction, Module
 from xla_wasm.hlo.types import SMALL_FLOATS, TYPES
 from xla_wasm.host.arrays import Slot, dtype_of
 from xla_wasm.host.leaf import Leaf
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.dtypes import DTYPES
 from xla_wasm.ops.sample import shape
 from xla_wasm.passes import pipeline
 from xla_wasm.reference import evaluate

@@ -30,7 +30,7 @@ ROOMS = {
     "mapping": "ops.stablehlo ops.*.stablehlo ops.*.special ops.*.special_tables",
     "lowering": "ops.*.lower ops.*.sliding ops.*.cumulative "
     "ops.*.running ops.*.columns ops.*.best ops.*.topk ops.*.radix ops.*.introsort ops.*.order ops.*.depthwise",
-    "meaning": "reference ops.arrays ops.*.reference ops.*.combine ops.*.complex_reference ops.*.rendezvous "
+    "meaning": "reference ops.dtypes ops.*.reference ops.*.combine ops.*.complex_reference ops.*.rendezvous "
     "ops.*.membership "
     "ops.*.reflections ops.*.spectral",
     "samples": "ops.sample ops.docs ops.*.samples ops.*.samples_complex ops.*.samples_devices ops.*.samples_narrow",

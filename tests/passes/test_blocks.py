@@ -19,7 +19,7 @@ from tests.support.random_writer import draw_writer
 from xla_wasm.hlo.ir import Instruction
 from xla_wasm.hlo.op import Op
 from xla_wasm.hlo.shape import Shape
-from xla_wasm.ops.arrays import Array
+from xla_wasm.ops.dtypes import Array
 from xla_wasm.passes.shardwise import Map, dimension_maps, fit
 
 

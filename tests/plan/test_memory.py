@@ -19,7 +19,7 @@ from tests.support.random_values import Draw
 from tests.support.whole_programs import PROGRAMS, lowered
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.literal import Literal
-from xla_wasm.ops.arrays import Array
+from xla_wasm.ops.dtypes import Array
 from xla_wasm.passes.clone import clone
 from xla_wasm.reference import evaluate
 

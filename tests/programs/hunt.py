@@ -37,7 +37,7 @@ from tests.support.random_writer import draw_writer
 from xla_wasm.errors import UnsupportedError, XlaWasmError
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.signature import parameter_leaves, result_leaves
-from xla_wasm.ops.arrays import Array
+from xla_wasm.ops.dtypes import Array
 from xla_wasm.reference import evaluate
 
 TARGETS = ("simd128", "relaxed-simd")

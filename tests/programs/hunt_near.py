@@ -16,7 +16,7 @@ import numpy as np
 from tests.support.closeness import ulp_of
 from xla_wasm.check.compare import is_float
 from xla_wasm.hlo.ir import Instruction, Module
-from xla_wasm.ops.arrays import Array, Value, dtype_of
+from xla_wasm.ops.dtypes import Array, Value, dtype_of
 from xla_wasm.ops.exactness import Exactness, exactness
 from xla_wasm.reference import EVALUATE, evaluate
 

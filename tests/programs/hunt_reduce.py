@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from xla_wasm.builder import module as module_of
 from xla_wasm.hlo.ir import Computation, Instruction, Module
 from xla_wasm.hlo.shape import Shape
-from xla_wasm.ops.arrays import Array
+from xla_wasm.ops.dtypes import Array
 from xla_wasm.passes.clone import clone
 from xla_wasm.reference import evaluate
 

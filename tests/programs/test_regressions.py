@@ -16,7 +16,7 @@ from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import DotDimensionNumbers, PaddingDimension, ScatterDimensionNumbers
 from xla_wasm.hlo.ir import Computation, Instruction, Module
 from xla_wasm.hlo.shape import Layout, Shape
-from xla_wasm.ops.arrays import Array
+from xla_wasm.ops.dtypes import Array
 
 targets = pytest.mark.parametrize("target", ["simd128", "relaxed-simd"])
 

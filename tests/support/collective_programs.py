@@ -15,7 +15,7 @@ from xla_wasm.hlo.attrs import IotaGroups, MeshGroups, ReplicaGroups, SliceDimen
 from xla_wasm.hlo.ir import Computation, Instruction, Module
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.dtypes import DTYPES
 from xla_wasm.ops.sample import shape
 
 MODES = ("cross_replica", "cross_partition", "cross_replica_and_partition", "flattened_id")

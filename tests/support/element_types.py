@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from tests.support.small_modules import module_of
-from xla_wasm.hlo import smallfloat
+from xla_wasm.hlo import float_codes
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.types import SMALL_FLOATS, TYPES
-from xla_wasm.ops.arrays import DTYPES, Array
+from xla_wasm.ops.dtypes import DTYPES, Array
 from xla_wasm.ops.sample import shape
 
 BELOW_A_BYTE = ("s1", "s2", "s4", "u1", "u2", "u4")
@@ -25,7 +25,7 @@ def conversion(x: Array, target: str) -> Module:
 def codes(element_type: str) -> Array:
     """Every value of a type of at most 16 bits, by its code."""
     dtype = DTYPES[element_type]
-    count = 65536 if dtype.itemsize == 2 else len(smallfloat.values(element_type))
+    count = 65536 if dtype.itemsize == 2 else len(float_codes.values(element_type))
     return np.arange(count).astype(f"u{dtype.itemsize}").view(dtype)
 
 
@@ -70,7 +70,7 @@ def nearest(element_type: str, x: Array) -> Array:
 
 def without_nan(element_type: str, x: Array) -> Array:
     """Types without NaN give something unspecified for it."""
-    return x[~np.isnan(x)] if smallfloat.FORMATS.get(element_type, (0, 0, 0, ""))[3] == "finite" else x
+    return x[~np.isnan(x)] if float_codes.FORMATS.get(element_type, (0, 0, 0, ""))[3] == "finite" else x
 
 
 def bounds(element_type: str) -> tuple[int, int]:

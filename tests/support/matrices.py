@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from tests.support.closeness import Array
-from xla_wasm.ops.arrays import DTYPES
+from xla_wasm.ops.dtypes import DTYPES
 
 TYPES = ("f32", "f64", "c64", "c128")
 

@@ -13,7 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from xla_wasm.hlo.ir import Module
-from xla_wasm.ops.arrays import Array
+from xla_wasm.ops.dtypes import Array
 from xla_wasm.passes import pipeline
 from xla_wasm.passes.clone import clone
 from xla_wasm.plan.build import Setting, plan_module

@@ -14,7 +14,7 @@ from tests.support.samples import SAMPLES
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.hlo.op import read_whole
 from xla_wasm.hlo.types import TYPES
-from xla_wasm.ops.arrays import DTYPES, Array
+from xla_wasm.ops.dtypes import DTYPES, Array
 from xla_wasm.ops.reading import reads
 from xla_wasm.ops.table import OPS
 from xla_wasm.reference import Evaluator

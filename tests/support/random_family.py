@@ -37,7 +37,7 @@ from xla_wasm.hlo.attrs import (
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
-from xla_wasm.ops.arrays import Array
+from xla_wasm.ops.dtypes import Array
 
 MOST_ELEMENTS = 1200
 GREATEST = (33, 10, 5)

@@ -17,7 +17,7 @@ from jax import lax
 
 from tests.support.random_values import Draw, Skip
 from xla_wasm.hlo.ir import Module
-from xla_wasm.ops.arrays import Array
+from xla_wasm.ops.dtypes import Array
 
 Piece = Callable[[Any, Any], Any]
 """From the array so far and the argument beside it to the next array."""

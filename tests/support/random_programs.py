@@ -34,7 +34,7 @@ from xla_wasm.hlo.attrs import (
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
-from xla_wasm.ops.arrays import Array
+from xla_wasm.ops.dtypes import Array
 
 
 def unary(p: Program) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import SliceDimension
 from xla_wasm.hlo.ir import Instruction, Module
-from xla_wasm.ops.arrays import Array
+from xla_wasm.ops.dtypes import Array
 from xla_wasm.ops.sample import array, shape
 
 TYPES = ("f32", "f32", "f32", "f64", "s32", "u32", "s64", "u64", "s8", "u8", "s16", "u16", "pred", "bf16", "f16")

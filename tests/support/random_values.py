@@ -19,7 +19,7 @@ from xla_wasm.builder import Builder
 from xla_wasm.hlo.ir import Instruction
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
-from xla_wasm.ops.arrays import DTYPES, Array
+from xla_wasm.ops.dtypes import DTYPES, Array
 
 T = TypeVar("T")
 

@@ -26,7 +26,7 @@ from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import DotDimensionNumbers, RaggedDotDimensionNumbers, TriangularSolveOptions
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.shape import Layout, Shape
-from xla_wasm.ops.arrays import DTYPES, Array
+from xla_wasm.ops.dtypes import DTYPES, Array
 
 PARTS = {"f32": "c64", "f64": "c128", "c64": "f32", "c128": "f64"}
 

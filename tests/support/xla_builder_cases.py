@@ -23,7 +23,7 @@ from xla_wasm.hlo.attrs import (
 from xla_wasm.hlo.ir import Computation, Instruction, Module
 from xla_wasm.hlo.literal import Literal
 from xla_wasm.hlo.shape import Layout, Shape
-from xla_wasm.ops.arrays import TYPES_OF, Array
+from xla_wasm.ops.dtypes import TYPES_OF, Array
 from xla_wasm.ops.sample import Host, f32, f64, inf, nan, pred, s8, s32, u8, u32, u64
 
 Body = Callable[..., Instruction]

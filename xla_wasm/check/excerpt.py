@@ -13,7 +13,7 @@ from ..hlo.ir import Computation, Instruction, Module, callees
 from ..hlo.op import REQUIRED
 from ..hlo.shape import Shape
 from ..hlo.types import default_comparison
-from ..ops.arrays import DTYPES, Array, Value, flattened, nested
+from ..ops.dtypes import DTYPES, Array, Value, flattened, nested
 from ..ops.exactness import Exactness, exactness, is_constant
 from ..ops.table import OPS
 from ..options import Options

@@ -17,7 +17,7 @@ from ..command.inputs import MadeUpHost
 from ..dataclass import dataclass, replace
 from ..errors import RunError, UnsupportedError, XlaWasmError, counted
 from ..hlo.ir import Computation, Instruction, Module
-from ..ops.arrays import Array, Value, nested
+from ..ops.dtypes import Array, Value, nested
 from ..ops.exactness import is_constant, is_structure
 from ..ops.hostio.transfers import Starts
 from ..ops.table import OPS

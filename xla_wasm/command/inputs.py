@@ -21,7 +21,7 @@ from ..hlo.types import TYPES
 from ..host.arrayfiles import File, Sized, held_in, some, typed
 from ..host.arrays import Array, dtype_of
 from ..host.leaf import Leaf
-from ..ops.arrays import Value, accepted, flattened, nested
+from ..ops.dtypes import Value, accepted, flattened, nested
 from ..ops.hostio.reference import HostSide
 from ..options import Options
 from .base import Engine

@@ -16,7 +16,7 @@ from typing import Any
 
 from ..dataclass import dataclass
 from ..errors import ArgumentError, counted
-from . import smallfloat
+from . import float_codes
 from .shape import UNBOUNDED, Index, Shape
 from .types import TYPES
 
@@ -347,8 +347,8 @@ def _padding_number(name: str, what: int) -> Any:
         return -1 if name == "s1" else 1
     if type_.kind == "complex":
         raise ArgumentError(f"padding with the least or greatest {name}: complex numbers have no order")
-    if name in smallfloat.FORMATS:
-        numbers = [value for value in smallfloat.values(name) if value == value]
+    if name in float_codes.FORMATS:
+        numbers = [value for value in float_codes.values(name) if value == value]
         return min(numbers) if what == LOWEST_PAD else max(numbers)
     if type_.kind == "float":
         return -inf if what == LOWEST_PAD else inf

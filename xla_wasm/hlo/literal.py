@@ -10,7 +10,7 @@ from math import inf, isinf, prod
 from typing import Any
 
 from ..errors import ArgumentError, ParseError, counted
-from . import smallfloat
+from . import float_codes
 from .proto.schema import MESSAGES, UnknownFields
 from .proto.shapes import read_shape, write_shape
 from .proto.wire import UNKNOWN, Buffer, Fields, check_varints, count_varints, decode, encode, put_varint
@@ -276,8 +276,8 @@ def _numbers(name: str, data: Buffer) -> list[Any]:
     """Python numbers from elements in memory."""
     if name == "pred":
         return [byte != 0 for byte in bytes(data)]
-    if name in smallfloat.FORMATS:
-        table = smallfloat.values(name)
+    if name in float_codes.FORMATS:
+        table = float_codes.values(name)
         mask = len(table) - 1
         return [table[code & mask] for code in bytes(data)]
     if name == "bf16":
@@ -296,8 +296,8 @@ def _pack_numbers(name: str, values: list[Any]) -> bytes:
     type_ = TYPES[name]
     if name == "pred":
         return bytes(value != 0 for value in values)
-    if name in smallfloat.FORMATS:
-        return bytes(smallfloat.encode(name, float(value)) for value in values)
+    if name in float_codes.FORMATS:
+        return bytes(float_codes.encode(name, float(value)) for value in values)
     if name == "bf16":
         return b"".join(_bf16(float(value)) for value in values)
     code = type_.code

@@ -9,7 +9,7 @@ import struct
 from math import isnan
 from typing import TYPE_CHECKING
 
-from ..hlo import smallfloat
+from ..hlo import float_codes
 from ..hlo.types import TYPES, FloatFormat
 from .ir import Val
 
@@ -25,14 +25,14 @@ def decode(dtype: str, code: int) -> float:
         return float(struct.unpack("<e", code.to_bytes(2, "little"))[0])
     if dtype == "bf16":
         return float(struct.unpack("<f", (code << 16).to_bytes(4, "little"))[0])
-    table = smallfloat.values(dtype)
+    table = float_codes.values(dtype)
     return table[code & len(table) - 1]
 
 
 def encode(dtype: str, number: float) -> int:
     """The code nearest to a number, ties to even; bf16 rounds to f32 first."""
     if dtype not in ("f16", "bf16"):
-        return smallfloat.encode(dtype, number)
+        return float_codes.encode(dtype, number)
     form, infinity = ("<e", 0x7C00) if dtype == "f16" else ("<f", _INFINITY)
     try:
         word = int.from_bytes(struct.pack(form, number), "little")

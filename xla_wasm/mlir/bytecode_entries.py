@@ -7,8 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ..errors import ParseError, UnsupportedError, counted
+from ..hlo.float_codes import values
 from ..hlo.proto.wire import Buffer
-from ..hlo.smallfloat import values
 from . import tree
 from .bytecode_tables import WORDS, entries
 from .cursor import DEEPEST, Cursor

@@ -13,7 +13,7 @@ from ..builder import Builder
 from ..dataclass import dataclass, field
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
-from .arrays import DTYPES, TYPES_OF, Array
+from .dtypes import DTYPES, TYPES_OF, Array
 
 Body = Callable[..., Instruction]
 """From a Builder and the parameters of a computation to its root."""

@@ -15,15 +15,15 @@ from .erfc import find_erfc
 from .expand import canonicalize, expand, inline, lower_host_transfers, type_products
 from .fractions import mark_fractions
 from .given import Given, allow_winograd, ask_for_calls, lay_out_results, mark_devices, name_formats
-from .layout import normalize_layouts
+from .layout_normalization import normalize_layouts
 from .loops import simplify_loops
+from .order_transfers import order_transfers
 from .reductions import split_reductions
 from .simplify import simplify
 from .sink import sink_transposes
 from .split import split_products
 from .tokens import forget_tokens
 from .topk import find_topk
-from .transfers import settle_transfers
 from .weight_formats import store_weights
 from .widen import widen
 
@@ -40,9 +40,9 @@ def split_complex(module: Module) -> None:
     """Leaves complex arrays only where they are taken and given whole. Few programs have one: then the pass is
     imported."""
     if any(leaf.element_type in REAL_OF for x in module.instructions() for _, leaf in x.shape.leaves()):
-        from . import complex as own
+        from .split_complex import split_complex
 
-        own.split_complex(module)
+        split_complex(module)
 
 
 NOTES: tuple[Callable[[Module, Given], None], ...] = (
@@ -53,7 +53,7 @@ NOTES: tuple[Callable[[Module, Given], None], ...] = (
     lay_out_results,
 )
 PASSES: tuple[Callable[[Module], None], ...] = (
-    settle_transfers,
+    order_transfers,
     forget_tokens,
     lower_host_transfers,
     normalize_layouts,

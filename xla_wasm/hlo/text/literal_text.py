@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from math import prod
 from typing import Any
 
-from .. import smallfloat
+from .. import float_codes
 from ..literal import Literal
 from ..shape import Shape
 from ..types import REAL_OF, TYPES
@@ -68,8 +68,8 @@ def _formatter(name: str) -> Callable[[float, Any], str]:
     form, mantissa_bits, special = "<" + part.code, part.format.mantissa_bits, part.format.special
 
     def same(text: str, value: float) -> bool:
-        if name in smallfloat.FORMATS:
-            return smallfloat.encode(name, float(text)) == smallfloat.encode(name, value)
+        if name in float_codes.FORMATS:
+            return float_codes.encode(name, float(text)) == float_codes.encode(name, value)
         if name == "bf16":
             return Literal.from_values(_BF16, [float(text)]).data == Literal.from_values(_BF16, [value]).data
         try:

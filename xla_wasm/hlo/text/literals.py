@@ -8,7 +8,7 @@ from math import inf, isfinite, prod
 from typing import Any
 
 from ...dataclass import replace
-from .. import smallfloat
+from .. import float_codes
 from ..literal import Literal, relayout
 from ..shape import Layout, Shape
 from ..types import REAL_OF, TYPES, limits
@@ -210,9 +210,9 @@ def _packed(name: str, values: list[Any], infinite: bool = False) -> bytes:
     if kind == "float":
         if not infinite and inf in map(abs, values):
             raise ValueError
-        if name in smallfloat.FORMATS:
-            codes = [smallfloat.encode(name, value) for value in values]
-            table = smallfloat.values(name)
+        if name in float_codes.FORMATS:
+            codes = [float_codes.encode(name, value) for value in values]
+            table = float_codes.values(name)
             if not infinite and not all(isfinite(table[code]) for code in codes):
                 raise ValueError
             return bytes(codes)

@@ -10,7 +10,7 @@ import numpy as np
 from ...errors import ArgumentError, UnsupportedError, counted
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
-from ..arrays import DTYPES, Array, Value, wide
+from ..dtypes import DTYPES, Array, Value, wide
 from ..elementwise.reference import BINARY
 from ..reduce.monoids import monoid
 from .membership import group_of, pairs_of

@@ -10,7 +10,7 @@ from typing import TypeVar
 from ...dataclass import dataclass, field
 from ...errors import ExchangeError, XlaWasmError
 from ...hlo.ir import Instruction
-from ..arrays import Value
+from ..dtypes import Value
 from .membership import Grid
 
 Result = TypeVar("Result")

@@ -11,7 +11,7 @@ from ...builder import Builder
 from ...hlo.attrs import IotaGroups, MeshGroups, ReplicaGroups, SliceDimension
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
-from ..arrays import Array
+from ..dtypes import Array
 from ..sample import DeviceSample, among, array, f32, function, reducer, s32, shape, u32
 
 _ADD = (reducer("add", "f32"),)

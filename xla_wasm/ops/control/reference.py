@@ -9,7 +9,7 @@ import numpy as np
 
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
-from ..arrays import DTYPES, Value
+from ..dtypes import DTYPES, Value
 
 
 def _first(instr: Instruction, operands: list[Value], call: Any) -> Value:

@@ -9,7 +9,7 @@ import numpy as np
 from ...builder import Builder
 from ...hlo.ir import Computation, Instruction
 from ...hlo.shape import Shape
-from ..arrays import Array
+from ..dtypes import Array
 from ..sample import Maker, Sample, array, case, f32, function, pred, program, s32, shape
 
 

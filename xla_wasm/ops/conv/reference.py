@@ -10,8 +10,8 @@ import numpy as np
 
 from ...hlo.attrs import Window
 from ...hlo.ir import Instruction
-from ..arrays import Array, Value
 from ..dot.reference import as_factors, as_result
+from ..dtypes import Array, Value
 from ..window.reference import window_elements
 
 

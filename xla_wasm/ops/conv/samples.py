@@ -8,7 +8,7 @@ import numpy as np
 
 from ...hlo.attrs import ConvolutionDimensionNumbers, Window, WindowDimension
 from ...hlo.shape import Shape
-from ..arrays import Array
+from ..dtypes import Array
 from ..sample import Sample, array, bf16, case, f32, f64, pred, s8, s32, s64, shape, shape_of, u8
 
 

@@ -11,7 +11,7 @@ from ...hlo.ir import Computation, Instruction
 from ...hlo.op import REQUIRED
 from ...hlo.strings import filled
 from ...writing.writer import Writer
-from ..arrays import DTYPES, Value, fits, nested
+from ..dtypes import DTYPES, Value, fits, nested
 from ..linalg.reference import ROUTINES
 from ..request import REQUEST
 from ..table import OPS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ...hlo.shape import Shape
-from ..arrays import Array
+from ..dtypes import Array
 from ..sample import Sample, case, f32, f64, function, inf, s32, shape, shape_of
 
 _TOP = Shape.tuple([shape("f32[2,2]"), shape("s32[2,2]")])

@@ -13,7 +13,7 @@ from ...hlo.attrs import DotDimensionNumbers
 from ...hlo.infer import wider
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
-from ..arrays import DTYPES, TYPES_OF, Array, Value, narrow, wide
+from ..dtypes import DTYPES, TYPES_OF, Array, Value, narrow, wide
 from ..elementwise.reference import to_integer
 from .expand import ragged_prefix
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...hlo.attrs import DotDimensionNumbers, PrecisionConfig, RaggedDotDimensionNumbers
-from ..arrays import Array
+from ..dtypes import Array
 from ..sample import Sample, array, bf16, case, f32, f64, inf, nan, s8, s32, s64, shape, u8
 
 

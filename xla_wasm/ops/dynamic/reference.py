@@ -14,7 +14,7 @@ from ...errors import UnsupportedError
 from ...hlo.infer import dilated
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
-from ..arrays import Array, Value
+from ..dtypes import Array, Value
 from ..elementwise.record import OPS as _ELEMENTWISE
 from .pad_reshape import groups_of
 

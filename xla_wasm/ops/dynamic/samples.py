@@ -10,7 +10,7 @@ from ...builder import Builder
 from ...hlo.attrs import DotDimensionNumbers
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
-from ..arrays import Array
+from ..dtypes import Array
 from ..sample import Body, Sample, case, f32, function, inf, nan, program, reducer, s32
 
 _XLA = "XLA:CPU's client gives as many elements as the bounds allow"

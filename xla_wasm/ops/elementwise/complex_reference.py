@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from ..arrays import Array
+from ..dtypes import Array
 
 
 def _parts(z: Array) -> tuple[Array, Array]:

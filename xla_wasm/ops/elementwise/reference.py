@@ -14,7 +14,7 @@ import numpy as np
 
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
-from ..arrays import DTYPES, TYPES_OF, Array, Value, dtype_of, narrow, wide
+from ..dtypes import DTYPES, TYPES_OF, Array, Value, dtype_of, narrow, wide
 from . import complex_reference
 
 

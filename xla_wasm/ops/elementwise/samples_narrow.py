@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import DTYPES
+from ..dtypes import DTYPES
 from ..sample import Sample, array, case, f32, inf, nan, pred, program, s32, shape, shape_of, u8, u16, u32
 
 _NOT_ON_CPU = "XLA:CPU 0.10.2 does not run it"

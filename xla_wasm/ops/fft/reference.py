@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...hlo.ir import Instruction
-from ..arrays import Value, wide
+from ..dtypes import Value, wide
 
 
 def _fft(instr: Instruction, operands: list[Value], call: Any) -> Value:

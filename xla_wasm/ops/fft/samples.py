@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..dtypes import Array
 from ..sample import Sample, array, case, f32, f64, nan
 
 

@@ -12,8 +12,8 @@ from ...errors import ArgumentError, RunError, counted
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ...hostio import HostIO, taker
-from ..arrays import Value, accepted, dtype_of, flattened, nested
 from ..collective.membership import Grid
+from ..dtypes import Value, accepted, dtype_of, flattened, nested
 from .transfers import by_partition, host_name, pairs
 
 NOTHING = HostIO()

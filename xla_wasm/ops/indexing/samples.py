@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from ...hlo.attrs import GatherDimensionNumbers, ScatterDimensionNumbers
-from ..arrays import Array
+from ..dtypes import Array
 from ..sample import Sample, array, case, f32, function, program, reducer, s32, s64, shape, u8, u32
 
 _ROW = f32([10, 20, 30, 40, 50])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...hlo.ir import Instruction
-from ..arrays import Array, Value, wide
+from ..dtypes import Array, Value, wide
 from .reflections import adjoint, reflection
 from .spectral import ROUTINES as SPECTRAL
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..dtypes import Array
 
 
 def adjoint(a: Array) -> Array:

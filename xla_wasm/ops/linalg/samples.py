@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ...hlo.attrs import TriangularSolveOptions
-from ..arrays import DTYPES, Array
+from ..dtypes import DTYPES, Array
 from ..sample import Sample, array, bf16, case, f16, f32, f64, inf, nan
 
 _ZERO_LAST = "XLA:CPU makes only the last element NaN where only the last pivot is 0"

@@ -10,7 +10,7 @@ import numpy as np
 from ...hlo.ir import Instruction
 from ...hlo.layout import physical_elements
 from ...host.layouts import logical, physical
-from ..arrays import DTYPES, Value, narrow
+from ..dtypes import DTYPES, Value, narrow
 
 
 def _copy(instr: Instruction, operands: list[Value], call: Any) -> Value:

@@ -6,7 +6,7 @@ import numpy as np
 
 from ...hlo.attrs import PaddingDimension, SliceDimension
 from ...hlo.shape import Layout, Shape
-from ..arrays import Array
+from ..dtypes import Array
 from ..sample import Sample, array, case, f32, inf, nan, program, s32, shape
 
 _SIX = f32([[1, 2, 3], [4, 5, 6]])

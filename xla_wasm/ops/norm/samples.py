@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from ..arrays import Array
+from ..dtypes import Array
 from ..sample import Sample, array, bf16, case, f32, inf, nan
 
 # features of mean 2 and -1, variance 1 and 9

@@ -11,7 +11,7 @@ import numpy as np
 
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
-from ..arrays import DTYPES, Array, Value
+from ..dtypes import DTYPES, Array, Value
 from .expand import key_of
 from .record import FIRST_STATE
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from ...hlo.shape import Shape
 from ...hlo.types import TYPES
-from ..arrays import DTYPES, Array
+from ..dtypes import DTYPES, Array
 from ..sample import (
     Sample,
     array,

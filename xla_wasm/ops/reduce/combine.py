@@ -9,7 +9,7 @@ import numpy as np
 
 from ...hlo.ir import Computation
 from ...hlo.types import TYPES
-from ..arrays import Array, Value, wide
+from ..dtypes import Array, Value, wide
 from ..elementwise.reference import BINARY
 from .monoids import monoid
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...hlo.ir import Instruction
-from ..arrays import DTYPES, Value, wide
+from ..dtypes import DTYPES, Value, wide
 from ..window.reference import reduce_windows
 from .combine import combiner
 from .tree import free, step

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...hlo.ir import Instruction
-from ..arrays import Array, Value
+from ..dtypes import Array, Value
 from ..elementwise.reference import total_order_key
 from .unstable import SPLIT, unstable_order
 

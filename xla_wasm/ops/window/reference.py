@@ -11,7 +11,7 @@ import numpy as np
 from ...dataclass import replace
 from ...hlo.attrs import WindowDimension
 from ...hlo.ir import Computation, Instruction
-from ..arrays import TYPES_OF, Array, Value, wide
+from ..dtypes import TYPES_OF, Array, Value, wide
 from ..elementwise.reference import BINARY
 from ..reduce.combine import combiner, fold
 from ..reduce.monoids import monoid

@@ -7,7 +7,7 @@ from ..hlo.ir import Module
 from ..ops.hostio.transfers import Order, complete
 
 
-def settle_transfers(module: Module) -> None:
+def order_transfers(module: Module) -> None:
     """Puts what the instructions' order means to keep into the list itself; control predecessors have had their say
     then."""
     complete(module)
