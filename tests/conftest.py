@@ -40,7 +40,7 @@ _XLA_FLAGS = [
 os.environ["XLA_FLAGS"] = " ".join([os.environ.get("XLA_FLAGS", ""), *_XLA_FLAGS]).strip()
 
 CHOSEN: pytest.StashKey[str] = pytest.StashKey()
-"""What `--changed` chose, in words."""
+"""A description of the test files that `--changed` chose; empty without the option."""
 
 # No test is timed: on a busy machine it would fail.
 settings.register_profile("tests", deadline=None, derandomize=bool(os.environ.get("CI")))
@@ -110,7 +110,7 @@ def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> Non
 
 
 def pytest_collection_finish() -> None:
-    """What lives now stays: the collector need not go through thousands of tests again and again."""
+    """Freezes the objects that live now: the collector need not go through thousands of tests again and again."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(20_000, 20, 20)
@@ -156,7 +156,7 @@ def xla_wasm(
 
 @pytest.fixture(scope="module")
 def chromium_flags() -> list[str]:
-    """What a module of tests wants its Chromium to be started with beside the usual."""
+    """Returns the flags, beside the usual, that Chromium starts with in a module of tests, which may define its own."""
     return []
 
 

@@ -337,7 +337,7 @@ ENTRY e { s = f32[2] parameter(0)  x = f32[2] parameter(1)
 
 
 def test_devices_with_shards() -> None:
-    """What all devices have alike may be there from the start, and nothing else."""
+    """A state that all devices hold whole may have an initial value; one of which each device has a part is refused."""
     spec = jax.sharding.PartitionSpec
     x = np.arange(8, dtype=np.float32)
     module = lower(

@@ -54,7 +54,7 @@ def test_memory_of_compiling(content: np.ndarray, element_type: str, sidecar: bo
 
 
 def test_values(content: np.ndarray, tmp_path: Path) -> None:
-    """What is written in parts is what runs."""
+    """A module whose constants are written in parts, with or without a sidecar, gives the expected values."""
     data = proto(content, "f32")
     x = np.random.default_rng(1).integers(-3, 3, (2, 1024)).astype(np.float32)
     want = x.copy()

@@ -1,4 +1,4 @@
-"""What a module imports and exports follows from its target alone, and JavaScript knows all targets and features."""
+"""A module's imports and exports follow from its target alone, and JavaScript knows all targets and features."""
 
 from __future__ import annotations
 

@@ -42,8 +42,8 @@ def test_onnx_encoder_is_the_same() -> None:
 
 
 def test_onnx_forms_of_weights() -> None:
-    """What each form stores is the weight, as near as its bits allow; the product of integers is one of ONNX's own
-    operators, and runs."""
+    """Weights stored in few bits are within one step of the form of the original ones; the product of int8 is one of
+    ONNX's own operators, and runs."""
     rng = np.random.default_rng(0)
     w, x = rng.standard_normal((64, 24)).astype(np.float32), rng.standard_normal((3, 64)).astype(np.float32)
     for form in SMALL_FORMS:

@@ -154,7 +154,8 @@ def test_collectives_of_several_devices() -> None:
 
 
 def test_an_all_to_all_between_dimensions_puts_blocks_side_by_side() -> None:
-    """What follows the exchange, on what device 0 of two receives: rows 0 and 1 from itself, 2 and 3 from device 1."""
+    """The instructions that follow the exchange put blocks side by side: of two devices, device 0 received rows 0 and 1
+    from itself, 2 and 3 from device 1."""
     received = np.arange(12, dtype=np.float32).reshape(4, 3)
     moved = built(lambda b, p: b.AllToAll(p, 0, 1, 2, ((0, 1),)), Shape("f32", (4, 3)))
     exchange = moved.instructions[1]

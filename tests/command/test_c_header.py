@@ -40,8 +40,8 @@ def leaves(manifest: Manifest) -> list[Any]:
 
 
 def run(program: str, headers: dict[str, str], folder: Path) -> list[str]:
-    """What a C program prints, compiled without any warning; in two versions of the language, of which the older is
-    picky about more."""
+    """Compiles a C program as C99 and as C11, of which the older is picky about more, and returns the texts that it
+    prints, each ended by a zero byte. Any warning is an error."""
     for name, text in headers.items():
         (folder / name).write_text(text)
     (folder / "program.c").write_text(program)
@@ -113,7 +113,7 @@ int main(void) {
 
 
 def facts(manifest: Manifest) -> list[str | int]:
-    """What the program is to print, from the manifest."""
+    """Returns the facts of a manifest in the order in which the program prints them."""
     stated: list[str | int] = [
         1,
         manifest.name,
@@ -208,7 +208,8 @@ def test_two_models_in_one_program(tmp_path: Path) -> None:
 
 
 def test_sizes_and_weights() -> None:
-    """What only some arrays have."""
+    """Only arrays with dynamic dimensions have macros of their sizes, and only weights of their inits; arrays of
+    requests have macros of their places."""
     text = header(dynamic())
     (x,), (y,) = dynamic().manifest["parameters"], dynamic().manifest["results"]
     assert f"#define MODEL_INPUT_X_SIZES {{{x['sizes'][0]}u, 0u}}\n" in text

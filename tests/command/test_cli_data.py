@@ -422,7 +422,7 @@ def test_names_in_files_are_shown_and_not_obeyed(xla_wasm: Cli, tmp_path: Path) 
 
 
 def shell(name: str, script: str, tmp_path: Path) -> str:
-    """What a shell prints that has the completion."""
+    """Returns the output of a script in a shell, in a folder with the completion in a file. Errors fail the test."""
     (tmp_path / "completion").write_text(completion.script(name, app))
     done = subprocess.run([name, "-c", script], cwd=tmp_path, capture_output=True, text=True, timeout=60)
     assert (done.returncode, done.stderr) == (0, ""), done.stderr
@@ -519,7 +519,8 @@ def test_zsh_completes(tmp_path: Path) -> None:
 
 
 def on_a_terminal(script: str, folder: Path, stream: str = "stderr", code: int = 0) -> tuple[str, str]:
-    """What a Python script writes to a stream that is a terminal, and to the other one, which is none."""
+    """Runs a Python script, and returns the text that it writes to a stream that is a terminal, and to the other one,
+    which is none."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "TERM": "xterm"}
     other = folder / "other"

@@ -1,4 +1,4 @@
-"""What people read when something is wrong, of the command line and of the Python API: files of `snapshots/` that a
+"""Messages for people when something is wrong, of the command line and of the Python API: files of `snapshots/` that a
 person reviews.
 
 Each message says what is wrong and what to do, in one sentence or two.

@@ -59,7 +59,7 @@ ID = re.compile(r"\b(?:id|name)=(?:\"([^\"]*)\"|'([^']*)'|([^\s>]+))")
 
 
 def broken(folder: Path) -> Iterator[str]:
-    """What is wrong with the links of a site: that they lead nowhere, or that a page fetches from elsewhere."""
+    """Yields the faults of a site's links: those that lead nowhere, and fetches from elsewhere."""
     pages = {path: path.read_text(encoding="utf-8") for path in folder.rglob("*.html")}
     anchors = {path: {html.unescape("".join(groups)) for groups in ID.findall(text)} for path, text in pages.items()}
     for path, text in pages.items():

@@ -22,9 +22,9 @@ from tests.support.node_host import node_for
 from tests.support.paths import ROOT
 
 PYRIGHT = ROOT / ".tools" / "pyright" / "node_modules" / "pyright" / "index.js"
-"""Where ./build.sh test puts pyright."""
+"""The file of pyright that ./build.sh test installs."""
 BEFORE = {"docs/security.md": "import xla_wasm\n"}
-"""What a reader has before a page's first block."""
+"""Page -> the code that a reader has run before its first block."""
 LEFT_OUT = {
     "docs/builder.md": "an index of the builder's operations: the values that its blocks begin with are those of "
     "test_xla_builder.py",

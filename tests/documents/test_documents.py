@@ -171,7 +171,7 @@ EXAMPLES: dict[str, tuple[Callable[[Path], None], str, str, str]] = {
         "shared\n1 4",
     ),
 }
-"""What a reader has before a block of JavaScript: files and names; what comes after it, and what that prints."""
+"""Block of JavaScript -> the function that makes its files, the code before it, the code after it, and the output."""
 
 
 @pytest.mark.parametrize("place", EXAMPLES)
@@ -183,7 +183,7 @@ def test_javascript(place: str, tmp_path: Path) -> None:
 
 
 def in_node(folder: Path, script: str) -> str:
-    """What a module of JavaScript prints, where the loader is installed as a package."""
+    """Returns the output of a module of JavaScript, in a folder where the loader is installed as a package."""
     (folder / "node_modules").mkdir()
     (folder / "node_modules" / "xla-wasm").symlink_to(ROOT / "web")
     (folder / "example.mjs").write_text(script)
@@ -363,7 +363,7 @@ class Terminal:
         return self.ports[found[0]]
 
     def run(self, line: str) -> str:
-        """What a command prints; nothing if it is a server, which then answers."""
+        """Runs a command and returns its output; that of a server is empty, and the server accepts connections then."""
         command = re.sub(r"\b80\d\d\b", self.own_port, line)
         place: dict[str, Any] = {"cwd": self.folder, "env": self.environment}
         if not SERVER.search(command):

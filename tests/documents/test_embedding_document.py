@@ -81,7 +81,7 @@ def walk(path: str, value: Any, seen: Seen) -> None:
 
 
 def is_of_type(value: Any, stated: str) -> bool:
-    """Whether a value is what the table says in words."""
+    """Returns true if a value has the type that the table states in words."""
     kinds: dict[str, Callable[[Any], bool]] = {
         "integer": lambda x: isinstance(x, int) and not isinstance(x, bool),
         "string": lambda x: isinstance(x, str),
@@ -151,7 +151,7 @@ def arrays() -> Iterator[dict[str, Any]]:
 
 
 def test_words_of_the_table() -> None:
-    """What fields of few values may be: the document names all that there are."""
+    """The document names every value of the fields that have few."""
     seen: Seen = defaultdict(list)
     for artifact in artifacts().values():
         walk("", artifact.manifest, seen)

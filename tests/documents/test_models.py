@@ -26,15 +26,15 @@ BLOCKS = {
 SECTIONS = {title: "\n".join(codes) for title, codes in BLOCKS.items()}
 """The blocks of a section, which are one program."""
 FRAMEWORKS = ("Flax: linen", "Flax: nnx", "Equinox", "Keras 3", "optax")
-"""Those with three blocks: the model and a call, the saved artifact, and the page."""
+"""Sections with three blocks: the model and a call, the saved artifact, and the page."""
 LONG = ("TensorFlow", "diffrax and optimistix")
 """Sections that run with --exhaustive only."""
 TENSORFLOW = ROOT / ".tools" / "tensorflow" / "site"
-"""Where ./build.sh test puts TensorFlow: it goes with its own versions of much that other tests use."""
+"""The folder where ./build.sh test installs TensorFlow: it goes with its own versions of much that other tests use."""
 
 
 def run(title: str, folder: Path, more: str = "") -> str:
-    """What a section prints, with more behind it."""
+    """Returns the output of a section, with more code behind it."""
     if title == "TensorFlow" and not TENSORFLOW.is_dir():
         pytest.fail("no TensorFlow: ./build.sh test installs it")
     paths = [str(TENSORFLOW)] if title == "TensorFlow" else []
@@ -61,7 +61,7 @@ def page_of(title: str) -> str:
 
 @pytest.mark.parametrize("title", FRAMEWORKS)
 def test_frameworks_from_the_model_to_the_page(title: str, tmp_path: Path, page: Page) -> None:
-    """What the page shows are the numbers of Python, and those are compared with the framework's own in the section."""
+    """The page shows the numbers of Python, and the section compares those with the framework's own."""
     last = "exe.get('params')['w']" if title == "optax" else "exe.call(np.asarray(x))"
     expected = json.loads(run(title, tmp_path, f"\nimport json\nprint(json.dumps({last}.ravel().tolist()))\n"))
     (tmp_path / "site" / "index.html").write_text(page_of(title))
@@ -89,7 +89,7 @@ def test_frameworks_take_six_lines_each(title: str) -> None:
 
 
 def test_sections_are_short() -> None:
-    """What belongs to the model is in the code; what is about xla_wasm takes few lines of it."""
+    """A section has at most 10 lines beside imports, ONNX 18; those of three blocks are tested above."""
     assert len(SECTIONS) >= 11
     for title, code in SECTIONS.items():
         assert title in FRAMEWORKS or counted(code) <= (18 if title == "ONNX" else 10), (title, counted(code))

@@ -74,13 +74,14 @@ class Host:
         )
 
     def run(self, *arguments: str, stdin: bytes = b"", **files: Array | bytes) -> bytes:
-        """What it prints, if all is well."""
+        """Returns the bytes that a call prints, which must succeed and print no errors."""
         done = self.call(*arguments, stdin=stdin, **files)
         assert (done.returncode, done.stderr) == (0, b""), done.stderr.decode(errors="replace")
         return done.stdout
 
     def fail(self, *arguments: str, stdin: bytes = b"", **files: Array | bytes) -> str:
-        """What it says is wrong: one message and the exit code 1, and neither a crash nor what a sanitizer prints."""
+        """Returns the one message of a call that must fail with exit code 1, without a crash or a report of a
+        sanitizer."""
         done = self.call(*arguments, stdin=stdin, **files)
         message = done.stderr.decode()
         assert done.returncode == 1 and message.startswith("error: ") and "Sanitizer" not in message, (
@@ -123,7 +124,7 @@ def laid(arrays: list[Array], leaves: list[Any]) -> bytes:
 
 
 def outputs(exe: Any, *arrays: Any, **feeds: Any) -> bytes:
-    """What a host is to print for a run."""
+    """Returns the bytes that a host must print for a run."""
     return laid(exe.run(*arrays, **feeds), [r for r in exe.results if r.kind == "output"])
 
 
@@ -211,7 +212,7 @@ def test_feeds(host: Host) -> None:
 
 
 def test_random_numbers_go_on(host: Host) -> None:
-    """What a module keeps of its own stays, too."""
+    """A module's own random state stays from one run to the next, too: three runs give three different results."""
     artifact = artifacts()["random"]
     host.take(artifact)
     exe = xla_wasm.load(artifact)

@@ -51,7 +51,7 @@ NOT_RUN = {
 LONG = ("gpt2/training.py", "minilm/check.py", "minilm/sentences.py", "workers/step.py")
 """Scripts that run with --exhaustive only."""
 SAID = {"gpt2/generate.py": r"\d+ KB, ready in [\d.]+ s\n\n[\d.]+ tokens a second, f32, threads: 1\n"}
-"""What a script says on standard error beside the text that it writes, since that is its result."""
+"""Script -> a pattern of the text that it writes to standard error, beside the result on standard output."""
 FIRST = {"alone": "", "JAX first": "import jax; jax.jit(lambda x: x + 1)(1.0)\n"}
 START = "import runpy, sys; sys.argv = sys.argv[1:]; sys.path.insert(0, __import__('os').path.dirname(sys.argv[0]))\n"
 

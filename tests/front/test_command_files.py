@@ -19,7 +19,7 @@ from xla_wasm.host.arrays import dtype_of
 
 
 def jsonable(element_type: str, value: Any) -> Any:
-    """What JSON should hold of a value."""
+    """Returns the JSON value that stands for a value: complex numbers are pairs, NaN and infinities are strings."""
     kind = TYPES[element_type].kind
     if kind == "pred":
         return bool(value)
@@ -199,7 +199,7 @@ def test_deflate_of_every_kind(tmp_path: Path) -> None:
     made = command(identity(f"u8[{x.size}]"))
 
     class Pipe(io.RawIOBase):
-        """Where one cannot go back: zipfile puts sizes behind the data."""
+        """A file that cannot go back: zipfile puts sizes behind the data."""
 
         def __init__(self) -> None:
             self.content = bytearray()

@@ -22,7 +22,7 @@ from .worker import name_of
 
 @dataclass
 class Report:
-    """What came of one target."""
+    """The results of one target."""
 
     target: str
     executions: int = 0

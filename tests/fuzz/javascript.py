@@ -33,7 +33,7 @@ import { tryAll } from '/js/fuzzed.mjs';
 tryAll(api, location.origin);
 </script>"""
 Command = Callable[[str, Path], Sequence[str | os.PathLike[str]]]
-"""What to start, by the address of a site and a folder for its own use."""
+"""Returns the words of the command to start, given the address of a site and a folder for its own use."""
 
 
 class Refused(XlaWasmError):

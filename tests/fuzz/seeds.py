@@ -1,4 +1,4 @@
-"""What the targets begin with: small valid files of every kind."""
+"""Seeds of the targets: small valid files of every kind."""
 
 from __future__ import annotations
 
@@ -260,7 +260,7 @@ def requests() -> list[bytes]:
 
 
 def numbers() -> list[bytes]:
-    """What commands and servers read beside: JSON and numbers."""
+    """Returns the other inputs of commands and servers: JSON and numbers as text."""
     return [
         b"[[1, -2.5, 1e3], [4, .5, -6]]",
         b"1 2 3\n4 5 6",

@@ -73,7 +73,7 @@ class _Transport(asyncio.Transport):
 
 
 class _Log(logging.Handler):
-    """What goes wrong in the server itself."""
+    """A handler that keeps the errors of the server itself."""
 
     def __init__(self) -> None:
         super().__init__(logging.ERROR)
@@ -99,7 +99,7 @@ class Served:
         self._loop = asyncio.new_event_loop()
 
     def answers(self, data: bytes) -> bytes:
-        """What the server writes on a connection that brings the data, and then ends."""
+        """Returns the bytes that the server writes on a connection that brings the data, and then ends."""
         return self._loop.run_until_complete(self._connection(data))
 
     async def _connection(self, data: bytes) -> bytes:
@@ -155,8 +155,8 @@ def ask(data: bytes) -> None:
 
 
 def _checked(answers: bytes) -> list[str]:
-    """What tells the answers of a connection apart; each is complete, and an error is of the form that all errors
-    have."""
+    """Returns the kinds of the answers on a connection: the status of each, with the words of an error's message. Each
+    answer must be complete, and an error of the form that all errors have and not a 500."""
     found = []
     while answers and (head := _STATUS.match(answers)):
         status, rest = int(head[1]), answers[head.end() :]

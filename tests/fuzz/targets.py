@@ -1,5 +1,5 @@
-"""What is fuzzed: a function of bytes that may raise errors of ours only, its seeds, and pieces that mean something to
-it."""
+"""Targets of the fuzzer: a function of bytes that may raise errors of ours only, its seeds, and pieces that mean
+something to it."""
 
 from __future__ import annotations
 
@@ -200,7 +200,8 @@ ENTRY e {
 
 
 def _command(data: bytes) -> None:
-    """What a command reads: it ends with one of its exit codes and one line."""
+    """Has a command read the data as each kind of file: it must end with exit code 0, 1 or 2, and begin its message
+    with its name unless that is 0."""
     from tests.support.wasi_commands import command, run
 
     made = command(MODEL)

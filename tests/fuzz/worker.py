@@ -35,8 +35,8 @@ def _too_slow(signum: int, frame: FrameType | None) -> None:
 
 
 def outcome(run: Callable[[bytes], None], data: bytes) -> tuple[str, str]:
-    """How a target ends on an input: a description for people if that is a fault, else "", and what tells outcomes
-    apart."""
+    """Runs a target on an input, and returns two texts: a description for people if it ends with a fault, else "", and
+    a key that tells outcomes apart."""
     signal.signal(signal.SIGALRM, _too_slow)
     signal.setitimer(signal.ITIMER_REAL, SECONDS)
     try:
@@ -64,7 +64,7 @@ def _where(error: BaseException) -> str:
 
 
 def smaller(run: Callable[[bytes], None], data: bytes, kind: str, seconds: float = 20) -> bytes:
-    """What is left of an input when pieces are dropped as long as the outcome stays."""
+    """Returns an input from which pieces are dropped as long as the outcome stays, for `seconds` at most."""
     end = time.monotonic() + seconds
     size = max(len(data) // 2, 1)
     while size and time.monotonic() < end:

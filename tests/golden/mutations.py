@@ -113,7 +113,8 @@ def _changes(node: ast.AST) -> Iterator[tuple[str, Callable[[Any], None]]]:
 
 
 def _results(function: ast.FunctionDef) -> list[tuple[str, ast.expr]]:
-    """What a function returns, each with the condition that it stands under, in the order of `ast.walk`."""
+    """Returns the results of a function, each with the condition of the `if` that it stands under or "", in the order
+    of `ast.walk`."""
     under = {id(s): f"if {ast.unparse(x.test)}: " for x in ast.walk(function) if isinstance(x, ast.If) for s in x.body}
     return [
         (under.get(id(s), ""), s.value) for s in ast.walk(function) if isinstance(s, ast.Return) and s.value is not None
@@ -121,7 +122,7 @@ def _results(function: ast.FunctionDef) -> list[tuple[str, ast.expr]]:
 
 
 def _constant(node: ast.Assign | ast.AnnAssign) -> bool:
-    """Whether a table is one of the module: its name has no small letters."""
+    """Returns true if a table is a constant of the module: its name has no small letters."""
     name = ast.unparse(_target(node))
     return name.isupper()
 
@@ -222,7 +223,7 @@ def _right(golden: Golden) -> bool:
 
 
 def _unseen() -> dict[str, str]:
-    """What `unseen.txt` explains: rules, and why."""
+    """Reads `unseen.txt`, and returns its explanation of each rule."""
     found: dict[str, str] = {}
     rule = ""
     for line in UNSEEN.read_text(encoding="utf-8").splitlines():

@@ -68,7 +68,8 @@ class Golden:
         return found
 
     def options(self, target: str = "") -> Options:
-        """How the module is compiled: for `target`, or else for what the file says."""
+        """Returns the options that the file states for its compilation, with `target` instead of its first target if
+        given."""
         settings = self.settings
         formats = tuple(tuple(word.split("=")) for word in settings.get("formats", ()))
         state = tuple((p, int(r)) for p, r in (word.split("=") for word in self.settings.get("state", ())))

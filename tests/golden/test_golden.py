@@ -1,6 +1,6 @@
-"""What the middle of the compiler makes of small modules, as text (`golden/`), and the values that come out in the end.
+"""Texts that the middle of the compiler makes of small modules (`golden/`), and the values that come out in the end.
 
-Where a change of a text is meant, `pytest tests/golden/test_golden.py --update-golden` writes the texts anew, and
+If a change of a text is meant, `pytest tests/golden/test_golden.py --update-golden` writes the texts anew, and
 `git diff` shows what changed.
 """
 

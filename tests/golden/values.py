@@ -50,8 +50,8 @@ def _pairs(golden: Golden, target: str) -> Iterator[tuple[Array, Array]]:
 
 
 def _host(module: Module, rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any]]:
-    """What the host has its part in two runs with, where the program has one for it: arrays to take, and a list for
-    what is sent."""
+    """Returns the host's arguments of two runs, where the program needs them: arrays to take, and for each run a list
+    for the arrays that are sent."""
     feeds = [x for x in module.instructions() if x.opcode in ("infeed", "outfeed")]
     infeed = [random_array(rng, "f32", x.shape.tuple_shapes[0].dimensions) for x in feeds if x.opcode == "infeed"]
     given: dict[str, Any] = {"infeed": infeed} if infeed else {}

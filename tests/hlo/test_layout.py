@@ -313,7 +313,8 @@ def test_wrong_arguments() -> None:
 
 
 def model(shape: Shape, index: tuple[int, ...]) -> int:
-    """Where an element lies, by the formula: one division at a time, on a list of (coordinate, bound)."""
+    """Returns the place of an element, counted in elements, by the formula: one division at a time, on a list of
+    (coordinate, bound)."""
     layout = shape.layout
     assert layout is not None
     bounds = layout.padded_dimensions or shape.dimensions

@@ -134,8 +134,8 @@ def test_strings() -> None:
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
 def test_empty_values_are_read_as_they_are_written(kind: str) -> None:
-    """What a kind writes for a value that says nothing is read as that value, also where the kind writes nothing: for
-    every attribute of the kind."""
+    """A value that says nothing is read as it is written, also where its kind writes nothing: for every attribute of
+    the kind."""
     owners = [(op, attr) for op in OPS.values() for attr in op.attrs if attr.kind == kind and attr.text]
     found = KINDS[kind]
     if found.absent in (None, REQUIRED):

@@ -325,7 +325,7 @@ def test_reading_speed() -> None:
 
 
 def test_a_configuration_may_be_text() -> None:
-    """What sets the `backend_config` of an instruction may give a str, which is written as UTF-8."""
+    """A `backend_config` that is a str is written as UTF-8 and read as bytes."""
     module = Module.from_proto(hlo_modules.text_modules()["calls"])
     find(module, "k").attrs["backend_config"] = "größe"
     assert find(Module.from_proto(module.to_proto()), "k").attrs["backend_config"] == "größe".encode()

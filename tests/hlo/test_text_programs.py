@@ -52,5 +52,5 @@ def test_text_and_proto(name: str) -> None:
 
 
 def content(text: str) -> str:
-    """What XLA's text says, but for the order of computations and the numbering of stack frames."""
+    """Returns XLA's text without the order of computations and the numbering of stack frames."""
     return without_frames("\n".join(blocks(text)))

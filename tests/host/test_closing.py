@@ -1,4 +1,4 @@
-"""What an executable is beside its runs: closed, shown, pickled, copied and awaited."""
+"""Executables beside their runs: closed, shown, pickled, copied and awaited."""
 
 from __future__ import annotations
 

@@ -94,8 +94,8 @@ BEFORE = {"atexit, registered before": "import atexit\natexit.register(lambda: e
 
 
 def cases() -> list[tuple[str, str, str]]:
-    """What is imported, how the module is loaded, and how the script ends: every end with JAX first, which is the order
-    that went wrong, and one in three with each of the others."""
+    """Returns triples of the imports, a way of loading the module, and the script's end: every end with JAX first,
+    which is the order that went wrong, and one in three with each of the others (all with --exhaustive)."""
     ends = [*((list(LOADED)[i % 3], end) for i, end in enumerate(ENDS)), ("threads", "at the end")]
     return [
         (imports, loaded, end)

@@ -171,12 +171,12 @@ for options in ({{}}, {{"memory_limit": 65536}}, {{"timeout": 60.0}}):
 
 
 class Interrupt(BaseException):
-    """What is sent."""
+    """The exception that `interrupted` raises within a call."""
 
 
 def interrupted(call: Callable[[], object], first: int, gap: int = 10**9) -> bool:
-    """Whether a call ends by an exception: before an instruction of Python, by its number, and again before the one
-    `gap` later."""
+    """Returns true if a call ends by an `Interrupt`, which is raised before the instruction of Python with the number
+    `first`, and again before the one `gap` later."""
     number = 0
 
     def trace(frame: Any, event: str, _: object) -> Any:
@@ -262,7 +262,7 @@ def test_interrupted_runs_keep_or_lose_the_state(options: dict[str, Any]) -> Non
 
 
 def runs_in_threads(exe: Any) -> int:
-    """How many of four runs at once come to their end."""
+    """Starts four runs at once, and returns the number of those that end; it waits 30 s for each."""
     done: list[Any] = []
     threads = [threading.Thread(target=lambda: done.append(exe.run(X, K)), daemon=True) for _ in range(4)]
     for thread in threads:
@@ -273,7 +273,7 @@ def runs_in_threads(exe: Any) -> int:
 
 
 class Sent(BaseException):
-    """What another thread sends."""
+    """The exception that one thread raises in another."""
 
 
 def interrupt(exe: Any, count: int) -> None:

@@ -1,5 +1,4 @@
-"""What happens on several devices when one fails: the right error on time, nothing left over, and a next run that
-works."""
+"""Failures of one of several devices: the right error on time, nothing left over, and a next run that works."""
 
 from __future__ import annotations
 
@@ -237,7 +236,8 @@ def test_a_device_that_never_arrives() -> None:
 
 
 def test_devices_that_wait_for_each_other() -> None:
-    """Where devices go different ways, the one that gives up first says where the other is."""
+    """If devices go different ways, the error of the one that gives up first names the operation in which the other
+    waits."""
     module = HloModule.from_text(
         """HloModule ways
 
@@ -292,7 +292,8 @@ def test_a_device_that_has_ended() -> None:
 
 @pytest.fixture
 def interruptible() -> Iterator[None]:
-    """What a shell starts in the background ignores interrupts."""
+    """Lets interrupts raise KeyboardInterrupt during a test: a process that a shell starts in the background ignores
+    them."""
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGINT, before)

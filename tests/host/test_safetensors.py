@@ -117,7 +117,7 @@ def test_mistakes(tmp_path: Path) -> None:
 
 
 def test_the_document(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What docs/weight_formats.md shows runs."""
+    """The Python blocks of docs/weight_formats.md run, and write a quantised weight with its scale."""
     text = (ROOT / "docs" / "weight_formats.md").read_text()
     monkeypatch.chdir(tmp_path)
     names: dict[str, Any] = {}

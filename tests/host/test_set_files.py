@@ -161,7 +161,7 @@ def test_damaged_files_of_any_kind(artifact: Artifact, folder: Path) -> None:
 
 
 def test_some_weights_at_a_time(artifact: Artifact, folder: Path) -> None:
-    """What a model needs may lie in several files; a run says what is still missing."""
+    """The weights of a model may lie in several files; a run names one that is still missing."""
     np.savez("one.npz", **{"p.w": P["w"], "n": N})
     np.savez("two.npz", **{"p.b": P["b"], "t": T})
     exe = xla_wasm.load(artifact)

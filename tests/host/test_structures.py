@@ -606,7 +606,8 @@ def test_random_structures(seed: int) -> None:
 
 
 def alike(got: Any, expected: Any) -> bool:
-    """Whether this is the structure and the values; what was a tuple with names is one again."""
+    """Returns true if the values and the structure are the expected ones, with the same names of fields in tuples that
+    have names."""
     if isinstance(expected, dict):
         return (
             isinstance(got, dict) and {*got} == {*expected} and all(alike(got[key], expected[key]) for key in expected)

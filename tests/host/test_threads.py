@@ -188,7 +188,7 @@ def test_routines_of_the_c_runtime(name: str) -> None:
 
 
 def loop_statements(func: Func) -> list[Any]:
-    """What stands in the loops of a kernel's range."""
+    """Returns the statements in the loops of a kernel's range."""
     return [statement for _, loop in func.ranges() for statement in loop.body.statements]
 
 
@@ -315,7 +315,7 @@ def squares(devices: int) -> list[list[Array]]:
 
 
 def helpers(exe: Executable) -> list[int]:
-    """How many threads beside its own each device has."""
+    """Returns the number of living threads beside its own for each device."""
     found = []
     for device in exe._devices.values():
         (instance,) = device.pool._idle
@@ -442,7 +442,7 @@ def control_words(exe: Executable) -> tuple[memoryview, int]:
 
 
 def all_sleep(exe: Executable, threads: int) -> bool:
-    """Whether the count of those who sleep comes to be that of all threads but the first, and stays there."""
+    """Returns true if the count of sleeping threads comes to be `threads` within 4 s, and is the same 20 ms later."""
     words, at = control_words(exe)
     for _ in range(200):
         time.sleep(0.02)

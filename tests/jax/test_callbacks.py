@@ -65,7 +65,7 @@ def test_functions_go_along_with_the_module(capsys: pytest.CaptureFixture[str]) 
 
 
 def test_names_are_kept_beside_tokens() -> None:
-    """What is ordered makes JAX give the program a token, which is no argument of anyone."""
+    """An ordered callback makes JAX give the program a token, which is neither a parameter nor a result."""
 
     def f(weights: Any) -> Any:
         io_callback(lambda a: None, None, weights["b"], ordered=True)

@@ -1,4 +1,4 @@
-"""What `lower` and `compile` take from JAX and equinox: stages, exported functions, modules; and paths and contents of
+"""Inputs of `lower` and `compile` from JAX and equinox: stages, exported functions, modules; and paths and contents of
 files."""
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ MIXED = [
     *(Types("s16", "s16", "s32", "f32"), Types("f32", "f32", "f64", "f64"), Types("f32", "f32", "f32", "s32")),
 ]
 _seen: dict[bytes, bytes] = {}
-"""What kernels have given that were verified and ran, by their bytes and those of what they read: for many targets they
+"""The results of kernels that were verified and ran, by their bytes and those of their inputs: for many targets they
 are the same."""
 GUARD = 64
 """Bytes around each buffer which must stay as they are."""

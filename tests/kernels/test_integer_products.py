@@ -50,8 +50,8 @@ def widened(rng: np.random.Generator, b: Builder, x: Instruction) -> Instruction
 
 
 def finished(rng: np.random.Generator, b: Builder, x: Instruction) -> Instruction:
-    """What programs make of the sums: floats with a scale for each column, clipped bytes, the sums themselves, or
-    both."""
+    """Returns one of the results that programs make of the sums: floats with a scale for each column, clipped bytes,
+    the sums themselves, or sums and floats."""
     choice = int(rng.integers(5))
     if choice < 2:
         return x

@@ -69,8 +69,8 @@ SHOWN: dict[type, tuple[str, ...]] = {
     If: ("condition", "body"),
 }
 NOT_SHOWN = {(Block, "level"), (Block, "values"), (Val, "block"), (Call, "touches"), (Call, "cost")}
-"""How deep a block is, what is in it already, and in which a value stands: the text's order says it. What is known of a
-C function is no part of the code."""
+"""Fields that the text leaves out. Its order tells the depth of a block, the values in it already, and the block of a
+value; facts about a C function are no part of the code."""
 
 
 def test_fields_are_known() -> None:

@@ -65,7 +65,7 @@ BODIES = {
 
 
 def known(body: str, element_type: str) -> bool:
-    """Whether a reducer gives the first of the best."""
+    """Returns true if the search may take a reducer of this type for one that gives the first of the best elements."""
     if element_type in ("pred", "u64"):
         return False
     return body in ("jax", "turned") or body == "no nan" and element_type not in FLOATS

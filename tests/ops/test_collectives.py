@@ -57,7 +57,7 @@ def alike_where(actual: Results, expected: Results, labels: Sequence[str]) -> No
 
 
 def run(module: Module, arguments: Results, grid: Grid, fixed: bool = True) -> Results:
-    """What the compiled module gives, the same at two runs."""
+    """Returns the results of the compiled module on each device, which must be the same bits at two runs."""
     if fixed:
         module.replica_count, module.num_partitions = grid.replicas, grid.partitions
     exe = xla_wasm.load(xla_wasm.compile(module))
@@ -275,7 +275,7 @@ def test_one_reducer_for_several_types() -> None:
 
 
 def test_a_group_of_one_among_devices_without_a_group() -> None:
-    """Those get zeros."""
+    """Devices without a group get zeros."""
     text = (
         "HloModule m\nENTRY e { x = f32[2] parameter(0) ROOT r = f32[2] collective-broadcast(x), replica_groups={{1}} }"
     )

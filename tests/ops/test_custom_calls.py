@@ -59,7 +59,7 @@ CALL = 'ROOT y = f32[3] custom-call(x), custom_call_target="my_target"'
 def run(
     m: Module, *args: Any, functions: dict[str, Callable[..., Any]] | None = None, **options: Any
 ) -> list[np.ndarray[Any, Any]]:
-    """What the compiled module gives, which must be what the reference evaluator gives."""
+    """Returns the results of the compiled module, which must be those of the reference evaluator."""
     functions = functions or {}
     artifact = xla_wasm.compile(m, Options(host_calls=tuple(functions), **options))
     results = xla_wasm.load(artifact, custom_calls=functions).run(*args)

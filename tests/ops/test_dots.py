@@ -130,7 +130,7 @@ RENAMED = {
 @pytest.mark.parametrize("dtype", ["f32", "f64", "s32"])
 @pytest.mark.parametrize("n", [3, 12, 17, 20, 28, 33, 50])
 def test_columns_that_fill_no_panel(n: int, dtype: str, what: str) -> None:
-    """What divides indices there knows that the last panel ends before its width."""
+    """Divisions of indices in reshapes beside a product know that the last panel ends before its width."""
     body = "x = T[8,7] parameter(0)\n  w = T[7,N] parameter(1)" + RENAMED[what]
     words = {"LAST": "lhs_contracting_dims={1}, rhs_contracting_dims={0}", "T": dtype, "M": 8 * n, "K": 7 * n, "N": n}
     body = re.sub(rf"\b({'|'.join(words)})\b", lambda word: str(words[word[0]]), body)

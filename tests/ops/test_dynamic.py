@@ -143,7 +143,8 @@ def test_sizes_in_the_manifest_are_checked(where: str, message: str, sizes: Any)
 
 
 def test_sizes_beyond_the_bounds_are_not_believed(tmp_path: Path) -> None:
-    """What lies where the manifest says that a size lies is checked at every run."""
+    """A size in the place that the manifest states is checked at every run: below 0 or beyond its bound it is an
+    error."""
     artifact = xla_wasm.compile(text("x = f32[<=5] parameter(0)\nk = s32[] parameter(1)\nROOT r = f32[<=5] add(x, x)"))
     artifact.manifest["results"][0]["sizes"] = [artifact.manifest["parameters"][1]["offset"]]
     exe = xla_wasm.load(artifact)
@@ -166,8 +167,8 @@ def test_sizes_beyond_the_bounds_are_not_believed(tmp_path: Path) -> None:
 
 
 def in_node(artifact: Artifact, folder: Path, calls: list[Any], physical: bool = False) -> list[Any]:
-    """What each call gives: arrays as (data, shape) pairs, or the message of an error. Lists go as they are, arrays
-    with their shapes."""
+    """Returns the answer to each call: a list of its results as objects with data and shape, or the message of an
+    error. Lists go as they are, arrays with their shapes."""
     job = {
         "wasm": str(artifact.save(folder / "module.wasm")),
         "calls": [[a if isinstance(a, list) else encode(a) | {"shape": a.shape} for a in call] for call in calls],

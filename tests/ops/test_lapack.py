@@ -21,12 +21,12 @@ from xla_wasm.reference import evaluate
 
 
 def run(f: Callable[..., Any], *args: Array) -> list[Array]:
-    """What the compiled module gives."""
+    """Returns the results of the compiled module of a function."""
     return differential.run(module_of(f, *args), *args)
 
 
 def of_jax(f: Callable[..., Any], *args: Array) -> list[Array]:
-    """What XLA:CPU gives."""
+    """Returns the results of XLA:CPU for a function."""
     return xla_cpu.run(module_of(f, *args), *args)
 
 
@@ -42,7 +42,7 @@ def units(actual: Array, expected: Array, scale: Array) -> float:
 
 
 def orthogonality(q: Array) -> float:
-    """How far the columns are from orthonormal ones."""
+    """Returns the distance of the columns from orthonormal ones, in the units of `units`."""
     identity = np.broadcast_to(np.eye(q.shape[-1], dtype=q.dtype), (*q.shape[:-2], q.shape[-1], q.shape[-1]))
     return units(adjoint(q) @ q, identity, identity) if q.size else 0
 

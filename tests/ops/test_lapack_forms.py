@@ -38,7 +38,7 @@ def call(target: str, results: str, scalars: str, arrays: str, config: str = "")
 
 
 def results_of(module: xla_wasm.HloModule, *args: Array) -> list[Array]:
-    """What the compiled module gives; the reference must take it too."""
+    """Returns the results of the compiled module; the reference must give the same shapes and types."""
     compiled = run(module, *args)
     known = evaluate(module, *args)
     for x, y in zip(compiled, known, strict=True):

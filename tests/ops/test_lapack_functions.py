@@ -1,5 +1,5 @@
-"""What jnp.linalg, jax.scipy.linalg and others make of LAPACK's calls, with gradients, under wasmtime and in Node,
-against XLA:CPU."""
+"""Functions of jnp.linalg, jax.scipy.linalg and others that use LAPACK's calls, with gradients, under wasmtime and in
+Node, against XLA:CPU."""
 
 from __future__ import annotations
 

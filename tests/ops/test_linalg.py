@@ -93,7 +93,7 @@ def test_cholesky_is_as_exact_as_lapack() -> None:
 
 
 def of_jax(f: Callable[..., Any], *args: Array) -> tuple[list[Array], list[Array]]:
-    """What the compiled module gives, and what JAX gives."""
+    """Returns the results of the compiled module, and those of XLA:CPU."""
     module = xla_cpu.module_of(f, *args)
     return differential.run(module, *args), xla_cpu.run(module, *args)
 

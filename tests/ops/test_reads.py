@@ -1,4 +1,4 @@
-"""How operations read their operands, as their records state it, against what the reference evaluator gives.
+"""Readings of operands, as the records of operations state them, against the results of the reference evaluator.
 
 One element of an operand is changed: only results whose stated reading contains it may change, and where a statement
 leaves nothing open, each of them does for some values.
@@ -38,7 +38,7 @@ LOOSE = {
 
 
 def coordinates(m: IndexMap) -> list[Array | None]:
-    """What each coordinate is at every index of the domain; None where the map does not say."""
+    """Returns the value of each coordinate at every index of the domain; None for one that the map leaves open."""
     index = np.indices(m.domain)
     made: list[Array | None] = []
     for c in m.coordinates:
@@ -96,7 +96,7 @@ def some_elements(rng: np.random.Generator, dims: tuple[int, ...], count: int) -
 def changed(
     instance: Instance, operands: Sequence[Array], number: int, element: tuple[int, ...], value: Array
 ) -> Array:
-    """Which elements of the results change with one of an operand."""
+    """Returns a mask of the results' elements whose bits change with an element of operand `number`."""
     after = [*operands[:number], np.array(operands[number]), *operands[number + 1 :]]
     after[number][element] = value
     found = np.zeros(instance.dims, np.bool_)
@@ -106,7 +106,7 @@ def changed(
 
 
 def check_nothing_else(instance: Instance, rng: np.random.Generator, count: int) -> None:
-    """What does not read an element does not change with it."""
+    """Asserts that results that do not read an element do not change with it."""
     for number, (o, read) in enumerate(zip(instance.x.operands, reads(instance.x), strict=True)):
         assert read.map.dims == (instance.dims if read.kind is Kind.PLACED else o.shape.dimensions)
         for element in some_elements(rng, o.shape.dimensions, count):
@@ -139,7 +139,7 @@ def covered(instance: Instance) -> Array:
 
 
 def stays_inside(instance: Instance) -> bool:
-    """Whether no window reaches beyond its operand."""
+    """Returns true if no window reaches beyond its operand."""
     windows = [read.map for read in reads(instance.x) if read.kind is Kind.WINDOW]
     return all(
         at is not None and ((at >= 0) & (at < n)).all() for m in windows for at, n in zip(coordinates(m), m.dims)
@@ -147,7 +147,7 @@ def stays_inside(instance: Instance) -> bool:
 
 
 def check_everything_inside(instance: Instance, rng: np.random.Generator, count: int) -> None:
-    """What reads an element changes with it, for some values of it and of everything else."""
+    """Asserts that results that read an element change with it, for some values of it and of everything else."""
     types = [o.shape.element_type for o in instance.x.operands]
     sizes = [o.shape.dimensions for o in instance.x.operands]
     for number, read in enumerate(reads(instance.x)):
@@ -192,8 +192,8 @@ def test_what_reads_an_element_changes_with_it(op: Op) -> None:
 
 
 def _takes_all(x: Instruction) -> bool:
-    """Whether no operand is without a say by its nature, as the imaginary part of real numbers and what a reducer
-    forgets."""
+    """Returns true if no operand is without a say by its nature, unlike the imaginary part of real numbers and operands
+    that a reducer forgets."""
     forgets = any(c.root.opcode == "parameter" for c in x.called)
     return not forgets and (x.opcode != "imag" or x.operands[0].shape.element_type != x.shape.element_type)
 

@@ -18,7 +18,7 @@ from xla_wasm.reference import EVALUATE, evaluate, evaluate_replicated
 
 TARGETS = ("simd128", "relaxed-simd")
 XLA_ULP = 4
-"""What XLA:CPU's transcendental functions may be further off."""
+"""Units in the last place that XLA:CPU's transcendental functions may be further off."""
 
 
 def _ids(samples: Sequence[Sample | DeviceSample]) -> list[str]:
@@ -93,7 +93,7 @@ def test_xla_on_several_devices(sample: DeviceSample) -> None:
 @each_replicated
 @pytest.mark.parametrize("target", TARGETS)
 def test_compiled_for_several_devices(sample: DeviceSample, target: str) -> None:
-    """Whether or not the module states the numbers of replicas and partitions."""
+    """A sample gives its results whether or not the module states the numbers of replicas and partitions."""
     options = xla_wasm.Options(target=target)
     free = xla_wasm.load(xla_wasm.compile(sample.module(), options))
     given = [list(arrays) for arrays in sample.args]

@@ -19,7 +19,8 @@ REDUCERS = ("add", "set", "maximum", "subtract", "long", "turned")
 
 
 def _reducer(name: str, dtype: str) -> object:
-    """What combines an element with an update; "long" has more operations than are written out for each lane."""
+    """Returns the computation that combines an element with an update; "long" has more operations than are written out
+    for each lane."""
     f = Builder("combine")
     old, new = f.parameter(0, Shape(dtype)), f.parameter(1, Shape(dtype))
     if name == "set":
@@ -100,7 +101,8 @@ def test_additions_keep_their_order() -> None:
 
 
 def test_other_elements_keep_their_bits() -> None:
-    """What no update reaches is not touched, a signalling NaN included, nor is it by an update that is dropped."""
+    """An element that no update reaches is not touched, a signalling NaN included, nor is it by an update that is
+    dropped."""
     b = Builder("drop")
     x, i, u = b.parameter(0, shape("f32[4]")), b.parameter(1, shape("s32[16]")), b.parameter(2, shape("f32[16]"))
     numbers = ScatterDimensionNumbers((), (0,), (0,), 1)

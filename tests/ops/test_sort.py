@@ -241,7 +241,7 @@ def test_equal_elements_of_a_constant_comparator_stay() -> None:
 
 
 def _key(b: Any, v: Any) -> Any:
-    """How JAX compares floats: both zeros are one, and so are all NaNs."""
+    """Returns a key that orders floats as JAX does: both zeros are one, and so are all NaNs."""
     zero, nan = b.constant(shape("f32"), [0]), b.constant(shape("f32"), [np.nan])
     v = b.op("select", b.op("compare", v, zero, direction="EQ"), zero, v)
     return b.op("select", b.op("compare", v, v, direction="NE"), nan, v)
@@ -359,7 +359,7 @@ def test_the_best_of_what_is_sorted(ascending: bool) -> None:
 
 
 def test_a_sorted_row_is_part_of_a_larger_program() -> None:
-    """What is sorted is computed on the way, and what was sorted is used."""
+    """The operand of a sort is computed on the way, and its result is used."""
     from xla_wasm.builder import Builder
 
     b = Builder("median")

@@ -53,7 +53,8 @@ def program(name: str, kind: str, operands: int, count: int) -> bytes:
 
 
 def both(data: bytes, *arrays: Any) -> tuple[Any, Any]:
-    """What we make of the program, and what XLA's own expansion of it gives in the same evaluator."""
+    """Returns the results of the program as we read it, and those of XLA's own expansion of it in the same
+    evaluator."""
     with np.errstate(all="ignore"):
         (mine,) = evaluate(HloModule.from_stablehlo(data), *arrays)
         (theirs,) = evaluate(HloModule.from_proto(to_hlo(data)), *arrays)

@@ -1,4 +1,4 @@
-"""Which tests `--fast` and `--changed` take: every test has a case in the one, and the other misses nothing that a
+"""Choices of tests by `--fast` and `--changed`: every test has a case in the one, and the other misses nothing that a
 change concerns."""
 
 from __future__ import annotations
@@ -113,8 +113,8 @@ def test_nothing_concerns_nothing() -> None:
 
 
 def test_changes_since(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What was committed since the branch left main, what is not committed yet, and what git does not know; not what
-    main has new."""
+    """Changes are those committed since the branch left main, those not committed yet, and files that git does not
+    know; new commits of main are none."""
     monkeypatch.setattr(changed, "ROOT", tmp_path)
 
     def git(*arguments: str) -> None:

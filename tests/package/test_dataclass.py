@@ -98,7 +98,7 @@ CALLS: list[tuple[tuple[Any, ...], dict[str, Any]]] = [
 
 
 def outcome(call: Callable[..., Any], *args: Any, **keywords: Any) -> Any:
-    """What comes of a call: its value, or the kind of its error."""
+    """Returns the value of a call, or the type of its error."""
     try:
         return call(*args, **keywords)
     except (AttributeError, TypeError, ValueError) as error:

@@ -225,7 +225,8 @@ def check_page(page: Page, url: str, expected: np.ndarray[Any, Any]) -> None:
 
 
 def test_size(built: tuple[Path, dict[str, Any]]) -> None:
-    """What every page loads, compressed as servers do it; the worker and what only some modules need come on top."""
+    """The files that every page loads have at most 8 KiB, compressed as servers do it; the worker and files that only
+    some modules need come on top."""
     sizes = built[1]["gzipped"]
     assert sizes["xla_wasm.js"] + sizes["core.js"] <= 8192, sizes
     assert sizes["http/handler.js"] <= 12288 and sizes["parts.js"] <= 1024, sizes

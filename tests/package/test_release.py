@@ -1,4 +1,4 @@
-"""What `./build.sh release` refuses to publish: bytes that differ, licences that are missing, packages that do not say
+"""Refusals of `./build.sh release` to publish: bytes that differ, licences that are missing, packages that do not say
 what they hold."""
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""How the project's code is written, where no linter has a rule for it, and that the linters run before commits."""
+"""Rules for the project's code that no linter has, and the hooks that run the linters before commits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What axe-core finds on the pages: nothing, in light and in dark."""
+"""Pages of which axe-core finds nothing wrong, in light and in dark."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def used(page: Page, name: str) -> None:
 
 
 def violations(page: Page) -> list[str]:
-    """What axe-core finds, each with the elements that it is about."""
+    """Returns the violations that axe-core finds, each with the elements that it is about."""
     if not page.evaluate("typeof axe === 'object'"):
         page.evaluate(AXE.read_text(encoding="utf-8"))
     told = page.evaluate(RUN, list(TAGS))

@@ -185,7 +185,7 @@ def set_slider(page: Page, label: str, presses: int) -> None:
 
 
 def steps(page: Page) -> int:
-    """How many steps the page says it has trained."""
+    """Returns the number of steps that the page says it has trained."""
     found = re.search(r"([0-9]+) step", page.locator("#status").inner_text())
     assert found
     return int(found[1])

@@ -67,7 +67,7 @@ def opened(page: Page, *files: tuple[str, bytes] | Path) -> None:
 
 
 def writes(page: Page, prompt: str, temperature: float = 0) -> str:
-    """What the model writes."""
+    """Has the model write from a prompt until it pauses, and returns its text."""
     page.locator("#temperature").evaluate(f"t => {{ t.value = {temperature}; t.dispatchEvent(new Event('input')); }}")
     page.fill("#prompt", prompt)
     page.get_by_role("button", name="Write", exact=True).click()

@@ -1,4 +1,4 @@
-"""What each page fetches until it is at rest stays within the budget that docs/contributing.md states: requests and
+"""The fetches of each page until it is at rest stay within the budget that docs/contributing.md states: requests and
 bytes, and no time."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ BUDGETS = {
 }
 """Page -> the most requests, and the most bytes of their bodies, uncompressed."""
 READY = {"playground/": "body[data-state=compiled][data-run=done]", "performance/": "main"}
-"""What says that a page can be used, where it is not the usual."""
+"""Page -> the selector that matches when it can be used, where that is not the usual one."""
 WEIGHTS = re.compile(r"\.weights$|/pyodide/")
 """The models' weights and Pyodide's interpreter have sizes of their own, and come while the page can be seen
 already."""

@@ -283,8 +283,8 @@ def test_a_hold_up_does_not_spoil_the_time(chromium: Browser, site: str) -> None
 
 
 def test_an_example_is_there_before_the_compiler(chromium: Browser, site: str) -> None:
-    """What the site compiled is shown, linked and run while Python is on its way; what is typed meanwhile is compiled
-    when it has come."""
+    """An example that the site compiled is shown, linked and run while Python is on its way; a program typed meanwhile
+    is compiled when it has come."""
     with chromium.new_context() as context:
         page = context.new_page()
         held: list[Any] = []

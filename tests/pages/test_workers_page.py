@@ -24,7 +24,7 @@ Values = list[list[float]]
 
 
 def expected(opcode: str, before: Values) -> Values:
-    """What devices that had `before` have after a collective."""
+    """Returns the values of all devices after a collective, which had `before`."""
     x = np.array(before)
     n = len(x)
     results = {
@@ -158,7 +158,7 @@ def values(page: Page, when: str) -> Values:
 
 
 def in_bytes(text: str) -> int:
-    """What a size such as `64 KiB` states."""
+    """Returns the number of bytes that a size such as `64 KiB` states."""
     amount, unit = text.split()
     return round(float(amount) * {"bytes": 1, "KiB": 2**10, "MiB": 2**20}[unit])
 

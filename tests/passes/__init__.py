@@ -1,1 +1,1 @@
-"""What passes make of a module."""
+"""Tests of the passes on modules."""

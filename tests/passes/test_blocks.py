@@ -1,5 +1,5 @@
-"""What `passes/shardwise.py` derives from readings: an operation on blocks gives a block of what it gives on whole
-arrays."""
+"""Dimension maps that `passes/shardwise.py` derives from readings: an operation on blocks gives a block of its result
+on whole arrays."""
 
 from __future__ import annotations
 
@@ -39,7 +39,8 @@ def block(array: Array, ranges: dict[int, range]) -> Array:
 
 
 def on_blocks(instance: Instance, maps: Sequence[Map], ranges: dict[int, range]) -> list[Array]:
-    """What the operation gives on the blocks of its operands that belong to these ranges of its result's dimensions."""
+    """Returns the results of the operation on the blocks of its operands that belong to these ranges of its result's
+    dimensions."""
     x = instance.x
     own = [{d: ranges[place] for d, place in enumerate(to) if place in ranges} for to in maps]
     operands = [Instruction(o.name, "parameter", cut(o.shape, r), []) for o, r in zip(x.operands, own)]

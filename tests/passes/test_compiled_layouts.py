@@ -345,7 +345,7 @@ def test_manifests_that_lie(key: str, value: Any, message: str) -> None:
 
 
 def in_node(artifact: Artifact, folder: Path, arguments: list[Any], weights: dict[str, Any] | None = None) -> Any:
-    """What Node answers to physical bytes: those of the weights and results, or a message."""
+    """Returns Node's answer to physical bytes: those of the weights and results, or a message."""
 
     def text(data: Any) -> str:
         return base64.b64encode(bytes(data)).decode()

@@ -168,7 +168,7 @@ def moved(rng: np.random.Generator) -> tuple[Callable[[Array, Array], Array], Ar
 
 
 def test_blocks_that_are_constant() -> None:
-    """What is said to be the same in a block is."""
+    """Elements that are said to be the same in a block are the same."""
     found = 0
     for seed in range(seeds.count(150, 5000)):
         rng = np.random.default_rng(seed)

@@ -1,4 +1,4 @@
-"""What passes do where their rules do not come to an end."""
+"""Passes whose rules do not come to an end."""
 
 from __future__ import annotations
 

@@ -186,7 +186,7 @@ def on(axes: dict[str, int], fn: Any, in_specs: Any, out_specs: Any, **options: 
 
 
 def lowered(fn: Any, **options: Any) -> Module:
-    """What jax.jit lowers with shardings of its own."""
+    """Returns the module that jax.jit lowers, with shardings of its own in `options`."""
     made = jax.jit(fn, **options).lower(X)
     return Module.from_proto(made.compiler_ir("hlo").as_serialized_hlo_module_proto())
 

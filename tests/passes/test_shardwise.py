@@ -92,7 +92,7 @@ def test_what_depends_on_the_rows_of_others(name: str) -> None:
 
 @pytest.mark.parametrize("spec", [P("x"), P("x", "y"), P(None, "y")], ids=str)
 def test_a_block_of_a_broadcast(spec: Any) -> None:
-    """Whether or not what is broadcast has to be cut too."""
+    """A broadcast gives blocks whether or not its operand has to be cut too."""
     check(lambda a: cut(jnp.broadcast_to(a[1], (4, 8)), spec), np.broadcast_to(X[1], (4, 8)))
 
 

@@ -32,7 +32,7 @@ ERRORS = {"f16": 2e-3, "bf16": 1e-2, "int8": 2e-2, "int4": 0.15}
 
 
 def adds_up(seed: int) -> bool:
-    """Whether a program has no negative numbers: then its sums are as exact as what they sum."""
+    """Returns true if a program has no negative numbers: then its sums are as exact as their terms."""
     return seed // len(FORMATS) % 2 == 0
 
 
@@ -164,7 +164,8 @@ def factors(seed: int) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def stored(module: Module, weights: tuple[int, ...], format: str, relaxed: bool = False) -> Module:
-    """What the passes make of a module, for engines that have relaxed instructions or not."""
+    """Returns a copy of a module after the passes, with these weights in a format, for engines that have relaxed
+    instructions or not."""
     made = clone(module)
     pipeline.run(made, Given(weight_formats=tuple((leaf, format) for leaf in weights), relaxed=relaxed))
     return made

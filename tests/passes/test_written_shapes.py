@@ -1,4 +1,5 @@
-"""What passes write has the shapes that the records infer, in samples of every operation, after every pass."""
+"""Instructions that passes write have the shapes that the records infer, in samples of every operation, after every
+pass."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What kernels hold: a program for each rule by which an instruction gets a buffer, and what holds of the kernels of
+"""Contents of kernels: a program for each rule by which an instruction gets a buffer, and properties of the kernels of
 any program."""
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def test_kernels_change_with_a_rule(
 
 
 def kernels(body: str) -> list[str]:
-    """What each kernel holds, constants aside, in the order in which they run."""
+    """Returns the names of the instructions in each kernel, constants aside, in the order in which kernels run."""
     steps = trace(module_of(body), Options(), names=True).plan.steps
     return [" ".join(x.name for x in s.holds if x.opcode != "constant") for s in steps if s.kind == "kernel"]
 

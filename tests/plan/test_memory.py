@@ -45,7 +45,7 @@ OVERWRITTEN = {
     "also upside down": (["b = f32[6,8] reverse(x), dimensions={0}", "ROOT r = f32[6,8] add(x, b)"], False),
     "for narrower elements": ([SPREAD, "a = f32[6,8] add(x, b)", "ROOT r = bf16[6,8] convert(a)"], False),
 }
-"""How a kernel reads x, of six rows, and y, of one; and whether its result may lie where x lies."""
+"""A kernel that reads x, of six rows, and y, of one, in some way; and True if its result may lie where x lies."""
 
 
 @pytest.mark.parametrize("case", OVERWRITTEN)

@@ -121,7 +121,7 @@ def test_special_values_stay_in_their_columns() -> None:
     ids=["an input", "a weight", "turned around", "the same in each trip of a loop", "another in each trip"],
 )
 def test_what_is_packed(fn: Callable[..., Any], options: dict[str, Any], packs: bool) -> None:
-    """What is packed once for many products, and what does not lie as they need it."""
+    """A right side is packed if many products share it or need it in another order; one that is new to each is not."""
     x, y = np.ones((16, 32), np.float32), np.ones((32, 32), np.float32)
     plan = stages(lower(fn, x, y), Options(**options))["plan"]
     assert (".pack" in plan) == packs, plan

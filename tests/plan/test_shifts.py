@@ -58,7 +58,7 @@ class Program:
         return values[int(self.rng.integers(0, len(values)))]
 
     def step(self, b: Builder, values: list[Any], value: Any, inside: bool = False) -> Any:
-        """What is made of a value, and perhaps of others."""
+        """Returns a value that is made of another one, and perhaps of others."""
         way = int(self.rng.integers(0, 9 if inside else 11))
         if way < 4:
             return self.shifted(b, value, values)
@@ -92,7 +92,7 @@ class Program:
         return self.part(b, value, starts, sizes)
 
     def new(self, b: Builder, values: list[Any], d: int, size: int) -> Any:
-        """What a shift brings in: a part of any value, perhaps computed, from anywhere."""
+        """Returns the elements that a shift brings in: a part of any value, perhaps computed, from anywhere."""
         value = self.pick(values)
         if self.rng.integers(0, 4) == 0:
             value = b.op("reverse", value, dimensions=(d,))
@@ -189,7 +189,7 @@ class Program:
 
 
 def moves_in_place(module: Module, options: Options) -> int:
-    """How many moves a run makes within an array."""
+    """Returns the number of moves within an array that a run makes."""
     steps = [s for s in trace(module, options).plan.steps if s.kind == "kernel" and s.func is None]
     return sum(target.buffer.root() is source.buffer.root() for target, source in (s.arguments for s in steps))
 

@@ -1,7 +1,6 @@
-"""How much kernels compute: of a program whose operations take time linear in an array's length, four times as much for
-one four times as long. What a kernel computes again for each of its elements, though once would do, is right and no
-test of values sees it.
-"""
+"""Work of kernels: a program whose operations take time linear in an array's length computes four times as much for an
+array four times as long. A kernel that computes something again for each of its elements, though once would do, is
+right and no test of values sees it."""
 
 from __future__ import annotations
 
@@ -46,8 +45,8 @@ def work(module: Module) -> int:
 
 
 def check(f: Function, *dims: tuple[int, ...]) -> None:
-    """Whether the work grows with each dimension of the arguments as the elements do; dimensions of one size grow
-    together."""
+    """Asserts that the work grows with each dimension of the arguments as the elements do, `MOST` times for `TIMES` at
+    most; dimensions of one size grow together."""
     base = work(lower(f, *(np.zeros(d, np.float32) for d in dims)))
     for size in sorted({n for d in dims for n in d}):
         longer = [np.zeros([n * TIMES if n == size else n for n in d], np.float32) for d in dims]
@@ -101,7 +100,7 @@ def test_batch_norm(dims: tuple[int, ...]) -> None:
 
 
 def test_a_vector_as_long_as_there_are_rows() -> None:
-    """Where the vector's index is a column, each row would compute it again."""
+    """A function of a vector whose index is a column is computed once, not again by each row."""
     dear = work(lower(lambda x, y: (y * jnp.tanh(x)).sum(1), np.zeros(64, np.float32), np.zeros((64, 64), np.float32)))
     cheap = work(lower(lambda x, y: (y * x).sum(1), np.zeros(64, np.float32), np.zeros((64, 64), np.float32)))
     assert dear < 1.5 * cheap

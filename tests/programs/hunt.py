@@ -42,7 +42,7 @@ from xla_wasm.reference import evaluate
 
 TARGETS = ("simd128", "relaxed-simd")
 SECONDS = 20
-"""What one program may take."""
+"""Seconds that one program may take."""
 ROUGHLY = 0.02
 """The tolerance for what is left of a program when instructions are taken away: it need not be exact any more."""
 MOST_REDUCED = 3
@@ -66,7 +66,7 @@ class Case:
 
 @dataclass(frozen=True)
 class Failure:
-    """What went wrong: its kind, where (for errors), and the message."""
+    """A failure: its kind, its place (for errors), and the message."""
 
     kind: str
     place: str
@@ -106,14 +106,15 @@ DRAW: dict[str, Callable[[Draw], tuple[Module, list[Array]]]] = {
 
 XLA = Xla()
 UNJUDGED: Counter[str] = Counter()
-"""Why XLA:CPU gave no results."""
+"""Reasons for which XLA:CPU gave no results, counted."""
 
 
 # --- judging ----------------------------------------------------------------------------------------------------------
 
 
 def judge(case: Case, memory: bool = False, xla: bool = False) -> Failure | None:
-    """What is wrong with how a case is compiled and run, if anything is."""
+    """Compiles and runs a case, and returns its failure; None if nothing is wrong. Its results are compared with those
+    of the evaluator, given `xla` with those of XLA:CPU too; `memory` also checks its accesses to memory."""
     try:
         expected = evaluate(case.module, *case.arguments)
     except Exception as error:
@@ -149,7 +150,8 @@ def run(case: Case) -> list[Array]:
 
 
 def difference(actual: list[Array], expected: list[Array], tolerance: float = 0) -> str:
-    """Where results differ by more than this share of the greatest element, or ""."""
+    """Returns the first difference of results that is more than this share of the greatest element, in words; ""
+    without one."""
     for number, (found, wanted) in enumerate(zip(actual, expected, strict=True)):
         if found.dtype != wanted.dtype or found.shape != wanted.shape:
             return f"result {number} is {found.dtype}{list(found.shape)}, expected {wanted.dtype}{list(wanted.shape)}"

@@ -1,4 +1,4 @@
-"""Whether results that need not be exact are right: by the true values, and by how far others are from these.
+"""Judgement of results that need not be exact: by the true values, and by the distance of others from these.
 
 The true values are those of the evaluator with 64 bits. The evaluator as it is, XLA:CPU, and evaluations with arguments
 or rounded results changed in their last bits show how far rounding alone may lead; where they disagree about an
@@ -21,13 +21,14 @@ from xla_wasm.ops.exactness import Exactness, exactness
 from xla_wasm.reference import EVALUATE, evaluate
 
 FACTOR = 8
-"""How many times as far as all others."""
+"""Results may be so many times as far from the true values as all others."""
 UNITS = 64
 """Units in the last place of the greatest element, beside that."""
 
 
 def difference_from_true(module: Module, arguments: list[Array], actual: list[Array], others: list[list[Array]]) -> str:
-    """Where results are further from the true ones than rounding leads, or ""."""
+    """Returns the first place where a result is further from the true one than rounding leads, in words; "" without
+    one."""
     true = evaluate(module, *arguments, precision="f64")
     others = [evaluate(module, *arguments), *others]
     complaint = _all(actual, true, others)

@@ -38,13 +38,14 @@ from xla_wasm.hlo.verify import verify
 
 DRAW: dict[str, Callable[[Draw], tuple[HloModule, list[Any]]]] = {"jax": draw_jax, "family": draw_family}
 _NEVER = ("copy", "scan", "topk", "fusion")
-"""What jaxlib has no StableHLO for, or stops at."""
+"""Opcodes that jaxlib has no StableHLO for, or stops at."""
 _NO_TYPES = ("f6e2m3fn", "f6e3m2fn", "s1", "u1")
 """Types of which jaxlib aborts at constants, or takes others for."""
 
 
 def check(kind: str, seed: int) -> str:
-    """What became of one program: "equal", or why it was passed over. Raises AssertionError where values differ."""
+    """Checks one program, and returns "equal", or the reason for passing it over. Raises AssertionError if values
+    differ."""
     rng = random.Random(f"{kind} {seed}")
     try:
         module, arguments = DRAW[kind](Draw(rng.randint))

@@ -59,7 +59,7 @@ class Xla:
 
 
 def mistaken(module: Module) -> str:
-    """Why XLA:CPU is no judge of a module, or "".
+    """Returns the reason for which XLA:CPU is no judge of a module, or "".
 
     It computes the trips of a loop as if unsigned counters were signed, clamps the sums of a convolution of narrow
     integers where it folds constants and wraps them where it does not, returns integers of one bit as predicates,

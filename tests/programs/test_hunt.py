@@ -1,4 +1,4 @@
-"""What every run of the tests tries of `hunt.py`, the same programs each time; and that a hunt finds a fault and makes
+"""Programs of `hunt.py` that every run of the tests tries, the same each time; and a hunt that finds a fault and makes
 it small."""
 
 from __future__ import annotations

@@ -29,14 +29,14 @@ def sum_rows(a: Any) -> Any:
 
 
 def automatic(a: Any) -> Any:
-    """What only a partitioner can divide."""
+    """Returns results that only a partitioner can divide."""
     y = jnp.tanh(a @ a.T)
     return y, jnp.sort(a, 0), jnp.roll(y, 1, 0).sum()
 
 
 @cache
 def dumps(folder: Any) -> tuple[dict[str, tuple[Module, Module]], list[list[Array]]]:
-    """What XLA dumps on its way, read from protos and from text, by stage."""
+    """Returns the modules that XLA dumps on its way, read from protos and from text, by stage; and its results."""
     real = devices(**GRID)
     both = jax.shard_map(sum_rows, mesh=real, in_specs=P("x", "y"), out_specs=P("x", None))
     found = {}

@@ -368,7 +368,7 @@ def test_pages_load_nothing_from_elsewhere_and_show_names_as_they_are() -> None:
 
 
 def test_the_form_works_without_a_script() -> None:
-    """What a browser sends when a form is submitted: all fields, those that were left empty too."""
+    """The server reads a form as a browser submits it: all fields, those that were left empty too."""
     with serving(TWO_INPUTS) as app:
         page = Page(ask(app, "GET", headers={"Accept": "text/html"}).text)
         assert page.all("textarea", "name") == ["a", "b"]

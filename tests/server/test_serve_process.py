@@ -37,7 +37,7 @@ SLOW = counting("slow", "ROOT r = s32[] copy(i)")
 
 
 def refused(*arguments: object) -> str:
-    """What the command says when it does not serve."""
+    """Returns the error output of the command, which must not serve but end with exit code 2."""
     wide = os.environ | {"COLUMNS": "1000"}  # so that no path is broken into lines
     done = subprocess.run(command(*arguments), cwd=ROOT, capture_output=True, text=True, timeout=120, env=wide)
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
@@ -148,7 +148,8 @@ def test_the_rest_of_the_command_does_without_the_extra() -> None:
 
 @pytest.mark.parametrize("workers", [1, 2])
 def test_sigterm_in_the_middle_of_load_loses_no_request(workers: int) -> None:
-    """Those that were sent before the signal are answered, and answered right; later ones are refused, or answered."""
+    """Requests that were sent before the signal are answered, and answered right; later ones are refused, or
+    answered."""
     with server(DIGITS, "--workers", workers) as (process, url):
         load = serve_load.digits(url)
         asyncio.run(serve_load.run(load, rate=150, seconds=4, end_server=process.pid))
@@ -286,7 +287,7 @@ def test_a_worker_that_dies_is_replaced_and_all_count_together() -> None:
 
 
 def _raw(url: str, data: bytes) -> bytes:
-    """What comes back for bytes on a connection, until the server closes it."""
+    """Sends bytes on a connection, and returns those that come back until the server closes it."""
     parts = httpx.URL(url)
     with socket.create_connection((parts.host, parts.port), 60) as connection:
         connection.sendall(data)
@@ -319,7 +320,8 @@ def test_what_is_no_good_http_does_not_harm_it() -> None:
 
 
 async def _slow_heads(pieces: list[bytes]) -> bytes:
-    """What comes back on a connection where pieces of a request come one after another, and then nothing."""
+    """Returns the bytes that come back on a connection where pieces of a request come one after another, and then
+    nothing."""
 
     async def application(scope: Any, receive: Any, send: Any) -> None:
         await send({"type": "http.response.start", "status": 204, "headers": []})

@@ -47,7 +47,7 @@ def test_samples_of_all_operations() -> None:
 
 
 def test_every_operation_with_properties_is_mapped_or_refused_by_name() -> None:
-    """What is listed here is refused with its name, and nothing else is."""
+    """The operations that are listed here are refused with their names, and no others."""
     control = {"while", "if", "case", "composite", "async_start", "async_done"}
     names = {name.removeprefix("stablehlo.") for name in _properties() if name.startswith("stablehlo.")}
     lacking = {n for n in names - control if plan_of(f"stablehlo.{n}") is None and f"stablehlo.{n}" not in RULES}

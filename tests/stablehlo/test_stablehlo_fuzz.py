@@ -63,7 +63,7 @@ def damaged(rng: random.Random, data: bytes) -> bytes:
 
 
 def check(data: bytes, dims: Any) -> bool:
-    """Whether the file could be read."""
+    """Returns true if the file could be read; false if it was refused with an error of ours."""
     try:
         module = HloModule.from_exported(data, dims) if dims else HloModule.from_bytes(data)
         verify(module)

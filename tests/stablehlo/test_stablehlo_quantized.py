@@ -53,13 +53,13 @@ class Q:
         return array if self.axis is None else array.reshape([-1 if d == self.axis else 1 for d in range(rank)])
 
     def numbers(self, x: Any) -> Any:
-        """What stored integers stand for."""
+        """Returns the numbers that stored integers stand for."""
         dtype = FLOATS[self.expressed]
         wide = x.astype(np.int64) - self.along(self.points, x.ndim, np.int64)
         return wide.astype(dtype) * self.along(self.scales, x.ndim, dtype)
 
     def stored(self, x: Any) -> Any:
-        """What is stored of numbers."""
+        """Returns the integers that are stored for numbers."""
         dtype = FLOATS[self.expressed]
         low, high = self.bounds()
         assert x.dtype == dtype

@@ -31,7 +31,7 @@ NOT_SAID = frozenset(
 )
 """Opcodes that StableHLO does not have."""
 EXPANDED = frozenset("acos acosh asin asinh atan atanh cosh sinh".split())
-"""What jaxlib writes as other operations when it makes HLO of CHLO."""
+"""Opcodes that jaxlib writes as other operations when it makes HLO of CHLO."""
 EXPANDED_COMPLEX = frozenset("exponential log log-plus-one sqrt".split()) | EXPANDED
 ULP, COMPLEX_ULP = 8, 4096
 """Units in the last place that its expansions may be off: those of complex functions lose digits."""
@@ -62,7 +62,7 @@ def tolerance(sample: Sample) -> float:
 
 
 def check_sample(sample: Sample) -> bool:
-    """Whether StableHLO can say the sample; if so, what comes back gives the same."""
+    """Returns true if StableHLO can say the sample; then the module that comes back must give the same results."""
     module = sample.module()
     opcodes = {x.opcode for x in module.instructions()}
     try:

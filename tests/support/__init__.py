@@ -1,1 +1,1 @@
-"""What tests share: programs, values and artifacts, comparisons, and what starts other engines."""
+"""Helpers that tests share: programs, values and artifacts, comparisons, and starters of other engines."""

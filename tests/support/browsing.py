@@ -1,4 +1,4 @@
-"""What tests of pages share: where pictures go, a phone, a server, and waiting."""
+"""Helpers that tests of pages share: a folder for pictures, a phone, a server, and waiting."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Which test files a change concerns: those that changed, or that reach what changed through imports. `pytest
---changed` runs these.
+"""Choice of the test files that a change concerns: those that changed, or that reach a changed file through imports.
+`pytest --changed` runs these.
 
 The imports are read from the sources of `xla_wasm/`, `benchmarks/` and `tests/`, those inside functions too. What
 cannot be seen there is taken for more than it is, never for less:
@@ -9,7 +9,7 @@ cannot be seen there is taken for more than it is, never for less:
 - A file that has `xla_wasm` in a string may run anything of the package.
 - Any other file (JavaScript, documents, examples, data) concerns what has its name, or that of a folder it lies in, in
   a string (of the package: one without a blank, since its messages name documents), and the modules beside it.
-- Where a change cannot be followed (a setting of pytest, a module that is gone, a file that nobody names), all tests
+- If a change cannot be followed (a setting of pytest, a module that is gone, a file that nobody names), all tests
   run.
 """
 
@@ -26,7 +26,7 @@ from tests.support.paths import ROOT
 
 PACKAGE, FRONT, CONFTEST = "xla_wasm", "xla_wasm/__init__.py", "tests/conftest.py"
 EVERYTHING = ("pyproject.toml", CONFTEST)
-"""What every test depends on."""
+"""Files that every test depends on."""
 BUILT = {"runtime_c": "runtime.bin"}
 """A folder -> the file that is built of it, under which modules know it."""
 _SELF = str(Path(__file__).relative_to(ROOT))
@@ -56,8 +56,8 @@ def _git(*arguments: str) -> list[str]:
 
 
 class Graph:
-    """What each file of Python imports and which words its strings have. A fixture of conftest.py is a node of its own,
-    `path::name`."""
+    """The imports of each file of Python, and the words that its strings have. A fixture of conftest.py is a node of
+    its own, `path::name`."""
 
     def __init__(self) -> None:
         paths = [p for folder in (PACKAGE, "benchmarks", "tests") for p in sorted((ROOT / folder).rglob("*.py"))]
@@ -190,7 +190,8 @@ class Graph:
         return [path for path in self.tests() if self.reached(path) & hit], ""
 
     def naming(self, path: str) -> set[str]:
-        """What has a file, or a folder that it lies in, in its strings, or lies in the same folder."""
+        """Returns the nodes with the name of a file, or of a folder that it lies in, in their strings, and those
+        directly in such a folder."""
         *folders, name = path.split("/")
         wanted = ({name, *folders} | {BUILT[folder] for folder in folders if folder in BUILT}) - _VAGUE
         beside = {"/".join(folders[:end]) for end in range(1, len(folders) + 1)} - _VAGUE

@@ -1,4 +1,4 @@
-"""Which tests of all a run takes, and in which order: `--fast` some cases of every test, `--changed` the files that a
+"""Choice and order of the tests that a run takes: `--fast` some cases of every test, `--changed` the files that a
 change concerns. Both can be given."""
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import pytest
 from tests.support import changed
 
 FAST_CASES = 1
-"""How many of a test's cases `--fast` takes."""
+"""Number of a test's cases that `--fast` takes."""
 _OTHER_PROGRAMS = (
     "playwright",
     "subprocess",
@@ -109,7 +109,7 @@ def put_long_files_first(items: list[pytest.Item]) -> None:
 
 
 LEFT_OUT: pytest.StashKey[str] = pytest.StashKey()
-"""What `--fast` left out, in words."""
+"""A description of the cases that `--fast` left out."""
 
 
 def _name(item: pytest.Item) -> str:
@@ -130,8 +130,8 @@ def _slow(items: list[pytest.Item]) -> set[str]:
 
 
 def _starts_others(item: pytest.Item) -> bool:
-    """Whether a test, or a fixture that it asks for, uses something out of the modules that start other programs, or
-    runs in one."""
+    """Returns true if a test, or a fixture that it asks for, uses something out of the modules that start other
+    programs, or runs in one."""
     assert isinstance(item, pytest.Function)
     values = item.callspec.params.values() if hasattr(item, "callspec") else ()
     if "chromium" in item.fixturenames or any(v in _OTHER_ENGINES for v in values if isinstance(v, str)):
@@ -142,8 +142,8 @@ def _starts_others(item: pytest.Item) -> bool:
 
 @cache
 def _leads_to_others(function: Any) -> bool:
-    """Whether a function of the tests names something out of those modules, or another function of the tests that
-    does."""
+    """Returns true if a function of the tests names something out of those modules, or another function of the tests
+    that does."""
     open_, seen = [function], {function}
     while open_:
         f = inspect.unwrap(open_.pop())

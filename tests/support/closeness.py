@@ -123,8 +123,8 @@ def scale_ulp(true: Array, dtype: Any) -> float:
 
 
 def within(distance: float, true: Array, dtype: Any) -> float:
-    """How far a result may be from the true values, given how far another is that is as good: three times that and 8
-    ulp of the scale.
+    """Returns the distance from the true values that a result may have, given that of another that is as good: three
+    times that and 8 ulp of the scale.
 
     That distance has luck in it: XLA:CPU's own is up to three times as long with one instruction set as with another,
     for where it fuses and in which order it sums depends on it.

@@ -21,7 +21,8 @@ from xla_wasm.ops.sample import shape
 MODES = ("cross_replica", "cross_partition", "cross_replica_and_partition", "flattened_id")
 REDUCING = ("all-reduce", "reduce-scatter")
 OF_ALL_PARTITIONS = (*REDUCING, "all-gather")
-"""Those with a channel whose groups hold replicas, or devices; others have partitions in them."""
+"""Opcodes whose groups hold replicas, or devices, if there is a channel; those of other opcodes then hold
+partitions."""
 OPCODES = (*OF_ALL_PARTITIONS, "all-to-all", "ragged-all-to-all", "collective-permute", "collective-broadcast")
 
 
@@ -43,7 +44,7 @@ def modes_of(opcode: str) -> tuple[str, ...]:
 
 
 def numbered(grid: Grid, mode: str) -> int:
-    """How many numbers there are for the groups of a mode."""
+    """Returns the count of the numbers that the groups of a mode hold: replicas, partitions or devices."""
     return {"cross_partition": grid.partitions, "flattened_id": grid.size}.get(mode, grid.replicas)
 
 
@@ -181,7 +182,7 @@ class Program:
     items: list[Item]
     seed: int = 0
     special: bool = True
-    """Whether there are infinities, NaN and zeros among the values."""
+    """True if there are infinities, NaN and zeros among the values."""
 
     def shapes(self) -> dict[str, Shape]:
         t, n = self.element_type, self.grid.size
@@ -201,8 +202,8 @@ class Program:
         return b.module(b.op("tuple", *(item.make(b, parameters) for item in self.items)))
 
     def for_xla(self) -> Program:
-        """What XLA:CPU runs of it, on values that all additions take alike: XLA's sums begin with +0, its maximum drops
-        NaN."""
+        """Returns the items that XLA:CPU can run, on values that all additions take alike: XLA's sums begin with +0,
+        its maximum drops NaN."""
         return Program(
             self.grid, self.element_type, [item for item in self.items if item.xla], self.seed, special=False
         )

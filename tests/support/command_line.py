@@ -5,4 +5,5 @@ from __future__ import annotations
 from collections.abc import Callable
 
 Cli = Callable[..., tuple[int, str, str]]
-"""What the fixture `xla_wasm` gives: takes the words of a command, returns its exit code, output and error output."""
+"""The function of the fixture `xla_wasm`: takes the words of a command, returns its exit code, output and error
+output."""

@@ -20,7 +20,7 @@ from xla_wasm.reference import evaluate
 from xla_wasm.wasm.module import custom
 
 Judge = Callable[..., Sequence[Any]]
-"""What gives the expected results of a module for arguments: `evaluate`, or `xla_cpu.run`."""
+"""Returns the expected results of a module for arguments: `evaluate`, or `xla_cpu.run`."""
 
 Host = Callable[[Artifact, list[Any], dict[str, Any]], list[Array]]
 """Runs an artifact once, with inputs, and weights by name: wasmtime if no test says `node_host.in_node`."""

@@ -13,7 +13,7 @@ from mkdocs.config import load_config
 from tests.support.paths import ROOT
 
 GENERATED = "reference/"
-"""Where pages are that no file of the repository holds."""
+"""Folder of the pages that no file of the repository holds."""
 FENCE = re.compile(r"^( *)```(\w*)(?: title=\"([^\"]+)\")?\n(.*?)^\1```$", re.DOTALL | re.MULTILINE)
 
 
@@ -31,7 +31,7 @@ class Block:
 
     @property
     def place(self) -> str:
-        """How the table of blocks calls it."""
+        """Returns the name of the block in the table of blocks: its page, language and number."""
         return f"{self.page} {self.language} {self.number}"
 
 

@@ -15,7 +15,7 @@ from xla_wasm.ops.sample import shape
 
 BELOW_A_BYTE = ("s1", "s2", "s4", "u1", "u2", "u4")
 IN_XLA = tuple(t for t in SMALL_FLOATS if t[:2] not in ("f6", "f4"))
-"""Those that XLA:CPU of jaxlib 0.10.2 knows and stores as bytes."""
+"""Small floats that XLA:CPU of jaxlib 0.10.2 knows and stores as bytes."""
 
 
 def conversion(x: Array, target: str) -> Module:

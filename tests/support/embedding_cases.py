@@ -73,7 +73,7 @@ def in_parts() -> Artifact:
 
 @cache
 def late() -> Artifact:
-    """What packs the weight reads a sorted constant, which another `init` makes before."""
+    """Compiles a module that packs its weight with a sorted constant, which another `init` makes before."""
     values = ", ".join(map(str, range(64, 0, -1)))
     text = f"""HloModule late
 
@@ -240,7 +240,7 @@ def renamed(artifact: Artifact, names: list[str]) -> Artifact:
 
 
 def _making() -> dict[str, Callable[[], Artifact]]:
-    """What makes each artifact, by what is special about it."""
+    """Returns the functions that make the artifacts, named after the special trait of each."""
     layouts = [
         Layout((0, 1), ((COMBINE, 3), (2, 1))),
         Layout((1, 0), (), 0, 0, 8),
@@ -280,7 +280,7 @@ def _making() -> dict[str, Callable[[], Artifact]]:
 
 
 ARTIFACTS = [*_making()]
-"""What is special about each."""
+"""The names of the artifacts, after the special trait of each."""
 
 
 @cache

@@ -1,5 +1,5 @@
-"""What `xla_wasm.host.pyodide` uses of JavaScript and of `pyodide.ffi`, with wasmtime behind it: so it runs under
-CPython, with numpy."""
+"""The parts of JavaScript and of `pyodide.ffi` that `xla_wasm.host.pyodide` uses, with wasmtime behind them: so it runs
+under CPython, with numpy."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ def _instance(module: wasmtime.Module) -> Any:
 
 
 def modules() -> dict[str, types.ModuleType]:
-    """What goes into `sys.modules`."""
+    """Returns the modules to put into `sys.modules`, by name."""
     js, pyodide, ffi = (types.ModuleType(name) for name in ("js", "pyodide", "pyodide.ffi"))
     module = types.SimpleNamespace(
         new=_module,

@@ -187,7 +187,7 @@ class Page:
             time.sleep(0.05)
 
     def text(self, selector: str) -> str:
-        """What the element shows."""
+        """Returns the text that the element shows."""
         return str(self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText"))
 
     def box(self, selector: str) -> tuple[float, float, float, float]:

@@ -103,7 +103,7 @@ def _gradient(x: Any, w: Any) -> Any:
 
 
 def _lowering() -> dict[str, Callable[[], bytes]]:
-    """What makes the modules that JAX hands over, by their names."""
+    """Returns the functions that make the modules that JAX hands over, by name."""
     conv_dims = ("NHWC", "HWIO", "NHWC")
     pooled = jax.grad(lambda x: lax.reduce_window(x, -jnp.inf, lax.max, (2, 2), (2, 2), "VALID").sum())
     convolved = jax.grad(

@@ -1,4 +1,4 @@
-"""What the host for Pyodide must do, whatever its arrays are: run in Pyodide with memoryviews, and under CPython with
+"""Checks of the host for Pyodide, for all its kinds of arrays: run in Pyodide with memoryviews, and under CPython with
 numpy.
 
 It expects the files that test_pyodide.py writes: `toy.wasm` with its weights, and what its comments name.

@@ -73,7 +73,7 @@ def transfer(pairs: str | None, channel: int, shape: str = "f32[3]", done_first:
 
 
 def replicated(m: Module, arguments: Sequence[Sequence[Any]], replicas: int, partitions: int) -> list[list[Array]]:
-    """What each device gives: the compiled module and the evaluator must agree."""
+    """Returns the results of each device: the compiled module and the evaluator must agree."""
     exe = xla_wasm.load(xla_wasm.compile(m))
     results = exe.run_replicated(arguments, num_replicas=replicas, num_partitions=partitions, timeout=20)
     for device, expected in zip(results, evaluate_replicated(m, arguments, replicas, partitions), strict=True):

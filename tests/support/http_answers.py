@@ -13,7 +13,7 @@ from tests.support.bodies import JSON
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back."""
+    """An answer to a request."""
 
     status: int
     headers: dict[str, str]
@@ -26,7 +26,7 @@ class Answer:
 
     @property
     def error(self) -> dict[str, Any]:
-        """What an error says; its body has the status too."""
+        """Returns the contents of an error; the body must have the status too."""
         error: dict[str, Any] = self.json["error"]
         assert error["status"] == self.status >= 400 and error["message"], error
         return error

@@ -26,7 +26,7 @@ NODES = [f"node {version}" for version in nodes()]
 RUNTIMES = ["deno", "bun"]
 OLDEST_NODE = min(NODES, key=lambda engine: [int(part) for part in engine[6:].split(".")])
 ENGINES = [OLDEST_NODE, "chromium", *seeds.more(*(node for node in NODES if node != OLDEST_NODE))]
-"""Where long tests run: Chromium and the newest Node have much the same engine."""
+"""Engines where long tests run: Chromium and the newest Node have much the same engine."""
 NEWEST_NODE = node_for("relaxed-simd")
 """The path of one."""
 LOADER = (ROOT / "web" / "xla_wasm.js").as_uri()
@@ -34,7 +34,7 @@ SCRIPTS = ROOT / "tests" / "js"
 ISOLATED = {"Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Embedder-Policy": "require-corp"}
 IN_A_PAGE = """([script, name, argument]) => Promise.all([import('/web/xla_wasm.js'), import(`/js/${script}`)])
     .then(([api, called]) => called[name](api, location.origin, argument))"""
-"""What a page is to evaluate, with a script, the name of its function and an argument."""
+"""A function for a page to evaluate, with a script, the name of its function and an argument."""
 COUNT_WORKERS = """const Original = globalThis.Worker;
 globalThis.notTerminated = new Set();
 globalThis.Worker = class Worker extends Original {
@@ -68,7 +68,7 @@ def calling(script: str, engine: str, request: pytest.FixtureRequest, site: Site
 
 
 def runtime_command(runtime: str) -> list[Any]:
-    """How Deno or Bun runs a script."""
+    """Returns the words of the command by which Deno or Bun runs a script."""
     found = shutil.which(runtime, path=str(ROOT / ".tools" / "runtimes" / "node_modules" / ".bin"))
     assert found, f"no {runtime}: ./build.sh test installs it"
     return [found, *(["run", "-A", "--no-prompt"] if runtime == "deno" else ["run"])]
@@ -114,5 +114,5 @@ def _in_page(page: Page, script: str) -> Call:
 
 
 def nothing(wrong: list[str]) -> None:
-    """What a function found wrong is nothing."""
+    """Asserts that a function found nothing wrong."""
     assert not wrong, "\n".join(wrong)

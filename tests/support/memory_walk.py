@@ -105,7 +105,7 @@ class Walk:
             self.kernel(step)
 
     def start(self) -> None:
-        """What happens before the first run."""
+        """Carries out the steps that come before the first run: constants are written, and groups of `init` run."""
         poured = self.plan.poured
         for buffer in [b for b in self.plan.buffers if b not in poured] + poured:
             if buffer.data is not None and buffer.bytes:
@@ -141,7 +141,7 @@ class Walk:
 
 
 def overlap(a: View, b: View) -> bool:
-    """Whether two views have bytes in common."""
+    """Returns true if two views have bytes in common."""
     return a.address < b.address + b.extent and b.address < a.address + a.extent
 
 

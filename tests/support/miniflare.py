@@ -26,7 +26,7 @@ from xla_wasm import javascript
 TOOLS = worker.TOOLS
 EXAMPLES = worker.EXAMPLES
 FREE_PLAN = 3 << 20
-"""What the least plan of the platform allows for the code, compressed."""
+"""Bytes of code that the least plan of the platform allows, compressed."""
 
 WORKER = """
 import { handler } from './xla-wasm/http/handler.js';
@@ -66,7 +66,8 @@ def _environment(folder: Path) -> dict[str, str]:
 
 
 def bundle(folder: Path, into: Path) -> str:
-    """What `wrangler deploy` would upload of a worker, after the build command that its configuration names."""
+    """Runs the build command that a worker's configuration names, and writes the upload of `wrangler deploy` into a
+    folder. Returns the output of the command."""
     if not (folder / "node_modules").exists():
         (folder / "node_modules").symlink_to(TOOLS / "node_modules")
     wrangler = [

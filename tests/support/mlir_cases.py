@@ -249,7 +249,7 @@ def all_forms() -> ir.Module:
 
 @cache
 def portable_forms() -> tuple[str, str]:
-    """Those that VHLO has, as text of VHLO and of StableHLO."""
+    """Returns the operations that VHLO has, as text of VHLO and of StableHLO."""
     absent = (
         '"chlo',
         '"sdy',

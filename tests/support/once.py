@@ -1,5 +1,5 @@
-"""What takes long to make and is made once for all processes of a run: a wheel of this tree, Pyodide with it, the pages
-as files, and what they compile."""
+"""Files that take long to make and are made once for all processes of a run: a wheel of this tree, Pyodide with it, the
+pages as files, and the artifacts that the processes compile."""
 
 from __future__ import annotations
 

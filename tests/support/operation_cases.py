@@ -254,4 +254,4 @@ GOOD: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
     ("recv-done", "(f32[3], u32[], token[])", "(f32[3], token[])", {}),
     ("custom-call", "f32[3]", "(f32[1], s8[2])", {"shape": "(f32[1], s8[2])", "custom_call_target": "f"}),
 )
-"""What each operation gives: opcode, operands, result, attributes."""
+"""Valid uses of each operation: opcode, operands, result, attributes."""

@@ -75,7 +75,7 @@ def _is_taken(x: Instruction, operands: list[Any]) -> bool:
 
 
 def instances(module: Module, arguments: Sequence[Array]) -> list[Instance]:
-    """What runs while the module runs; each instruction once."""
+    """Returns the instructions that run while the module runs, with their operands; each once."""
     recorder = _Recorder()
     with np.errstate(all="ignore"):
         recorder(module.entry, *arguments)
@@ -110,5 +110,5 @@ def random_array(rng: np.random.Generator, dims: tuple[int, ...], dtype: str) ->
 
 
 def bits(a: Array) -> Array:
-    """What an array's elements are made of, so that NaNs can be compared."""
+    """Returns the bytes of an array's elements, so that NaNs can be compared."""
     return np.ascontiguousarray(a).view(np.dtype((np.void, a.dtype.itemsize))).reshape(a.shape)

@@ -1,4 +1,5 @@
-"""Where the project lies. A path below it stands in the test that reads it: `--changed` looks for its names there."""
+"""The folder of the project. A path below it stands in the test that reads it: `--changed` looks for its names
+there."""
 
 from pathlib import Path
 

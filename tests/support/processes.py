@@ -15,8 +15,8 @@ def output(
     input: str | None = None,
     timeout: float = 300,
 ) -> str:
-    """What a program prints that ends well. If it does not, the failure shows all that it said. `env` is added to the
-    environment of this process."""
+    """Returns the output of a program, which must end with exit code 0 within `timeout` seconds. If it does not, the
+    failure shows the end of all that it said. `env` is added to the environment of this process."""
     words = [str(word) for word in command]
     environment = os.environ | (env or {})
     done = subprocess.run(words, cwd=cwd, env=environment, input=input, capture_output=True, text=True, timeout=timeout)

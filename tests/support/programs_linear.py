@@ -263,7 +263,7 @@ def _keyed(impl: str, draw: Any, count: int = 1, x64: bool = False) -> Program:
 
 
 def _exact(*keys: Any) -> Any:
-    """What is made of bits by exact operations."""
+    """Returns results that are made of bits by exact operations."""
     a, b, c, d, e, f, g = keys
     data = jnp.arange(20.0).reshape(10, 2)
     return (
@@ -351,7 +351,8 @@ def rbg_continuous() -> Program:
 
 
 def _by_rejection(*keys: Any) -> Any:
-    """Those that try again until a candidate is accepted, and those that compare sums with a draw."""
+    """Returns results of functions that try again until a candidate is accepted, and of those that compare sums with a
+    draw."""
     a, b, c, d, e, f = keys
     return (
         random.gamma(a, jnp.array([0.4, 1.0, 2.5, 30.0])),

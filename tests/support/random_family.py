@@ -135,14 +135,14 @@ def _product(p: Family, dtype: str) -> Value:
 
 
 def _sums(p: Family, dtype: str) -> Value:
-    """What is left of an array with one more dimension."""
+    """Returns an array that is reduced from one with one more dimension."""
     at = p.draw.integer(0, len(p.main))
     x = p.parameter((*p.main[:at], p.draw.pick((1, 2, 3, 5)), *p.main[at:]), dtype)
     return reduced(p, x, (at,))
 
 
 def _state(p: Family, dtype: str) -> Value:
-    """What a loop leaves."""
+    """Returns a value that a loop leaves."""
     v = _plain(p, dtype)
     inner = p.operations
     p.operations = (*programs.OPERATIONS[:15], *SHAPELY)

@@ -431,8 +431,8 @@ def convolution(p: Program) -> None:
 
 
 def _starts(p: Program, v: Value) -> list[Instruction]:
-    """Where a part of `v` begins, in one type. None becomes unsigned that may be negative, of which XLA:CPU has two
-    opinions."""
+    """Returns the indices at which a part of `v` begins, in one type. None becomes unsigned that may be negative, of
+    which XLA:CPU has two opinions."""
     starts = [p.index(size).x for size in v.dims]
     types = {s.shape.element_type for s in starts}
     return (

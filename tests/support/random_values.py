@@ -1,4 +1,4 @@
-"""What random programs are drawn with: choices, values that know how large they may be, and a computation that grows.
+"""Tools to draw random programs: choices, values that know how large they may be, and a computation that grows.
 
 Floats hold small whole numbers. `Draw` makes every choice; hypothesis or a seed is behind it. Every value carries a
 bound on its magnitude, so that sums and products stay exact in any order; where that cannot be, an operation is passed
@@ -76,7 +76,7 @@ class Value:
 
 
 class Skip(Exception):
-    """What was drawn has no exact result or no sensible shape."""
+    """A drawn operation has no exact result or no sensible shape."""
 
 
 def is_float(dtype: str) -> bool:
@@ -84,7 +84,7 @@ def is_float(dtype: str) -> bool:
 
 
 def is_rounded(dtype: str) -> bool:
-    """Whether the type holds whole numbers exactly up to a limit only."""
+    """Returns true if the type holds whole numbers exactly up to a limit only."""
     return TYPES[dtype].kind in ("float", "complex")
 
 
@@ -98,7 +98,7 @@ def exact(dtype: str) -> float:
 
 
 def usual_bound(dtype: str) -> int:
-    """What made-up values of a type keep within."""
+    """Returns the greatest magnitude of made-up values of a type."""
     return 8 if exact(dtype) > 100 else 2
 
 
@@ -115,7 +115,7 @@ class Program:
         self.depth = depth
         self.values: list[Value] = []
         self.results: list[Instruction] = []
-        """What shall be a result beside values: arrays with dynamic dimensions."""
+        """Further results beside values: arrays with dynamic dimensions."""
 
     def keep(self, x: Instruction, bound: float) -> Value:
         if bound > exact(x.shape.element_type) or prod(x.shape.dimensions) > 4 * self.most_elements:

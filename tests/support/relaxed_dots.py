@@ -1,5 +1,5 @@
-"""What engines may make of the relaxed products of bytes: each as code that stands in its place, so that any engine
-does it."""
+"""Relaxed products of bytes as engines may compute them: each as code that stands in its place, so that any engine does
+it."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from xla_wasm.loop.ir import Val
 
 
 class Engine(NamedTuple):
-    """How an engine reads the bytes of the second operand, and what it does with sums that leave 16 bits on the way."""
+    """An engine's way of reading the bytes of the second operand, and of treating sums that leave 16 bits on the
+    way."""
 
     sign: str
     between: str
     """exact, add (modulo 2**16) or add_sat_s."""
     clamps: bool = False
-    """Whether the sum is clamped to 32 bits."""
+    """True if the sum is clamped to 32 bits."""
 
     @property
     def exact(self) -> bool:
@@ -39,7 +40,7 @@ ENGINES = {
 
 
 def be(monkeypatch: pytest.MonkeyPatch, engine: Engine) -> None:
-    """What is compiled from now on does as on that engine."""
+    """Makes modules that are compiled from now on compute as on that engine."""
     monkeypatch.setitem(
         values._WRITE, "relaxed_dot", lambda self, val: _write_pairs(self, _products(self, val, engine), engine)
     )
@@ -111,7 +112,7 @@ def _every_other(self: values.Values, vectors: list[int], first: int, size: int)
 
 
 def spoil_pairs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is compiled from now on has wrong products of pairs."""
+    """Makes modules that are compiled from now on compute wrong products of pairs."""
 
     def write(self: values.Values, val: Val) -> None:
         for arg in val.args:

@@ -96,7 +96,7 @@ def steps(devices: int, size: int = 4, call: bool = False) -> HloModule:
 
 
 def stepped(arrays: list[Array], trips: int) -> list[Array]:
-    """What `steps` computes: sums go in the order of the devices."""
+    """Returns the arrays of all devices after `steps`: sums go in the order of the devices."""
     for trip in range(trips):
         if trip % 2:
             arrays = [arrays[d - 1] for d in range(len(arrays))]

@@ -34,7 +34,7 @@ REPLICATED: tuple[DeviceSample, ...] = tuple(
 
 
 def check_host(sample: Sample, given: dict[str, Any]) -> None:
-    """What came out to the host."""
+    """Asserts that the arrays that came out to the host are those of the sample."""
     for what, expected in {"outfeed": sample.host.outfeed, **sample.host.send}.items():
         got = given.get("outfeed", []) if what == "outfeed" else given["send"][what]
         assert len(got) == len(expected)

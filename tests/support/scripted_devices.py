@@ -73,7 +73,7 @@ REQUESTS = {
 
 
 def manifest() -> dict[str, Any]:
-    """What hosts know of the program."""
+    """Returns the manifest of the program, for hosts."""
     numbers = X_BYTES // 4
     inputs = [("script", (COMMANDS,), SCRIPT), ("to", (PEERS,), TO), ("from", (PEERS,), FROM), ("x", (numbers,), X)]
     outputs = [("y", (PEERS,), Y), ("z", (PEERS, numbers), Z), ("v", (PEERS, numbers), V)]

@@ -1,5 +1,5 @@
-"""How many random programs, files and requests a run of the tests draws: the first of each kind, or all of them with
-`--exhaustive`."""
+"""Numbers of random programs, files and requests that a run of the tests draws: the first of each kind, or all of them
+with `--exhaustive`."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from typing import TypeVar
 T = TypeVar("T")
 
 exhaustive = False
-"""Whether the option is given: conftest.py says so before any test is imported."""
+"""True if the option is given: conftest.py says so before any test is imported."""
 
 
 def count(few: int, all: int) -> int:
-    """How many of `all` to draw, which are enough to look for what nobody has thought of; `few` show that each kind of
-    them works."""
+    """Returns the number of cases to draw: `all` are enough to look for faults that nobody has thought of; `few`, the
+    usual, show that each kind of them works."""
     assert few < all
     return all if exhaustive else few
 

@@ -58,7 +58,7 @@ Client = httpx.AsyncClient
 
 
 def together(app: Application, work: Callable[[Client], Awaitable[T]]) -> T:
-    """What the work gives, with a client of the application on one event loop."""
+    """Returns the result of the work, with a client of the application on one event loop."""
 
     async def run() -> T:
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://model", timeout=60) as client:
@@ -73,7 +73,7 @@ def ask(app: Application, method: str = "POST", path: str = "/", **request: Any)
 
 
 def error(response: httpx.Response, status: int) -> dict[str, Any]:
-    """What an error says, which must have the form of all errors."""
+    """Returns the error of a response with this status, which must have the form of all errors."""
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/json"
     content: dict[str, Any] = response.json()["error"]

@@ -33,7 +33,7 @@ def devices(**axes: int) -> Mesh:
 
 
 def compiled_by_xla(fn: Any, *args: Any, **options: Any) -> Any:
-    """What JAX runs, with everything that it compiles with."""
+    """Returns the compiled function as JAX runs it, with all of its arguments kept."""
     return jax.jit(fn, keep_unused=True, **options).lower(*args).compile()
 
 

@@ -15,7 +15,7 @@ Array = np.ndarray[Any, Any]
 
 
 def module_of(body: Callable[..., Instruction], *args: Array) -> Module:
-    """What `body` makes of a builder and a parameter for each array."""
+    """Returns the module that `body` makes of a builder and a parameter for each array."""
     builder = Builder("module")
     return builder.module(body(builder, *(builder.parameter(i, shape_of(arg)) for i, arg in enumerate(args))))
 

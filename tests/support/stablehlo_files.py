@@ -43,7 +43,7 @@ def artifact_of(module: Any, version: str = "1.15.0") -> bytes:
 
 
 def from_hlo(module: Module) -> Any:
-    """What jaxlib makes of an HLO module, whose names it wants to differ."""
+    """Returns jaxlib's StableHLO of an HLO module, whose names it wants to differ: they are changed in the module."""
     make_names_unique(module)
     return parsed(_jax.mlir.hlo_to_stablehlo(module.to_proto()))
 
@@ -56,7 +56,7 @@ def to_hlo(bytecode: bytes) -> bytes:
 
 
 def operations(block: Any) -> Iterator[Any]:
-    """Those of a block of jaxlib's, and those of their regions, in order."""
+    """Yields the operations of a block of jaxlib's, and those of their regions, in order."""
     for op in block:
         yield op.operation
         for region in op.operation.regions:

@@ -34,7 +34,7 @@ def library() -> Path:
 
 
 def link_flags() -> list[str]:
-    """What a linker is told to use it, where it lies."""
+    """Returns the flags with which a linker uses the library, where it lies."""
     path = library()
     return [f"-L{path.parent}", f"-l:{path.name}", f"-Wl,-rpath,{path.parent}"]
 

@@ -167,7 +167,7 @@ def toy(
 def toy_expected(
     x: np.ndarray[Any, Any], w: np.ndarray[Any, Any], k: int, sidecar: np.ndarray[Any, Any] = SIDECAR
 ) -> list[np.ndarray[Any, Any]]:
-    """What a run of the toy returns."""
+    """Returns the expected results of a run of the toy."""
     return [(x * 2 + sidecar + (np.float32(BIAS) + w)).astype(np.float32), np.array(k + 1, np.int64), x > 0]
 
 

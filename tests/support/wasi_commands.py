@@ -20,7 +20,7 @@ from xla_wasm.hlo.types import TYPES
 from xla_wasm.host.arrays import dtype_of
 
 MODULE_NAME = "m.wasm"
-"""What the program is told that it is called."""
+"""The name of the program, which is the first of its arguments."""
 TWO = """HloModule two
 
 ENTRY e {
@@ -41,7 +41,7 @@ SUM = A + B.astype(np.float32)
 
 @dataclass(frozen=True)
 class Outcome:
-    """How a run ended."""
+    """The end of a run: exit code, output, error output, and the folder in which it ran."""
 
     code: int
     out: bytes
@@ -50,7 +50,7 @@ class Outcome:
 
     @property
     def json(self) -> Any:
-        """What was printed, as JSON."""
+        """Returns the value of the output, read as JSON; the run must have ended with exit code 0."""
         import json
 
         assert self.code == 0, self.err

@@ -26,7 +26,7 @@ TYPES = {
 
 @dataclass
 class Answer:
-    """What the server says: `cut` ends the connection after so many bytes, `stall` leaves it open instead.
+    """An answer of the server: `cut` ends the connection after so many bytes, `stall` leaves it open instead.
 
     With `ranges` a request for the rest of the body gets that. An `endless` one has no length, and zeros follow it for
     ever.

@@ -29,7 +29,8 @@ def run(module: Module, *arrays: Any) -> list[np.ndarray[Any, Any]]:
 
 
 def module_of(f: Callable[..., Any], *args: Any) -> Module:
-    """What JAX lowers a function to, with the calls of LAPACK that XLA:CPU makes; 64-bit types stay what they are."""
+    """Returns the module that JAX lowers a function to, with the calls of LAPACK that XLA:CPU makes; 64-bit types stay
+    what they are."""
     import jax
 
     with jax.enable_x64(True):
@@ -100,7 +101,7 @@ def _computed(
 
 
 def lacks_f16(error: Exception) -> bool:
-    """Whether XLA:CPU could not compile a module because at SSE4.2 jaxlib lacks functions of f16."""
+    """Returns true if XLA:CPU could not compile a module because at SSE4.2 jaxlib lacks functions of f16."""
     return os.environ.get("XLA_WASM_JUDGE_ISA") == "SSE4_2" and "Failed to materialize symbols" in str(error)
 
 

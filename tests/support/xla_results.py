@@ -1,5 +1,5 @@
-"""What XLA:CPU once gave for a module and its arguments. XLA takes longer to compile most of them than all the rest of
-their tests takes.
+"""Results that XLA:CPU once gave for a module and its arguments. XLA takes longer to compile most of the modules than
+all the rest of their tests takes.
 
 A result is looked up by the hash of module, arguments, version of jaxlib, its flags and kind of processor, in
 `tests/data/xla_results.json.gz`, then in `.tools/xla-results/`, where each new one is put. With `--exhaustive` XLA is
@@ -36,7 +36,7 @@ _MOST, _MOST_PACKED = 1 << 20, 1 << 13
 
 
 def key(proto: bytes, arguments: Sequence[Sequence[Any]], replicas: int, partitions: int) -> str:
-    """What a result is looked up by."""
+    """Returns the key that a result is looked up by: 20 hexadecimal digits."""
     import jaxlib
 
     told = hashlib.sha256(proto)

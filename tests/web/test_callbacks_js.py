@@ -88,7 +88,7 @@ ARRAYS["s64"] = ("BigInt64Array", np.int64)  # type: ignore[assignment]
 
 
 def is_alike(a: str, b: str) -> bool:
-    """Whether two lines are equal, but perhaps for the last of many digits, where more than one of them reads back as
+    """Returns true if two lines are equal, but perhaps for the last of many digits, where several decimals read back as
     the same number."""
     if [len(row) for row in a.split("\n")] != [len(row) for row in b.split("\n")]:
         return False

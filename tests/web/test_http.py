@@ -167,7 +167,7 @@ def test_numbers_come_back(type_: str, url: str) -> None:
 
 
 def digits(text: str) -> int:
-    """How many digits of a number in JSON count."""
+    """Returns the number of significant digits of a number in JSON, at least 1."""
     mantissa = text.lstrip("-").partition("e")[0].replace(".", "").lstrip("0")
     return len(mantissa.rstrip("0")) or 1
 

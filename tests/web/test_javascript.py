@@ -1,5 +1,5 @@
-"""What a forged artifact may put into the `model.js` and `model.d.ts` made for it: names, as text, and nothing that
-runs."""
+"""Parts of a forged artifact that get into the `model.js` and `model.d.ts` made for it: names, as text, and nothing
+that runs."""
 
 from __future__ import annotations
 
@@ -183,20 +183,20 @@ MISTYPED_TREES = [
 
 
 def typescript(folder: Path, options: str, *files: str | Path) -> str:
-    """What the compiler of TypeScript says of files."""
+    """Returns the output of the TypeScript compiler on files."""
     compiler = ROOT / ".tools" / "node_modules" / "typescript" / "bin" / "tsc"
     command = [node_for("relaxed-simd"), compiler, *options.split(), *files]
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=200).stdout
 
 
 def types_checked(folder: Path, *files: str) -> str:
-    """What the compiler of TypeScript says of files beside models and the loader."""
+    """Returns the output of the strict TypeScript compiler on files beside models and the loader."""
     libraries = "--target es2022 --lib es2022,dom,dom.iterable --module esnext --moduleResolution bundler"
     return typescript(folder, f"--noEmit --strict --allowJs {libraries}", *files)
 
 
 def test_types_of_structures(tmp_path: Path) -> None:
-    """What `lower` made is typed with the structures of its function; wrong structures are refused."""
+    """An artifact of `lower` is typed with the structures of its function; wrong structures are refused."""
     artifact = xla_wasm.compile(lower(f, PARAMS, X, scale=1.0), Options(weights="params.w"))
     javascript.save(artifact, tmp_path / "model.wasm")
     (tmp_path / "right.ts").write_text(TREES)

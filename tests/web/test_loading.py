@@ -1,5 +1,4 @@
-"""What the loader does with its options: weights and their progress, caches, workers, signals, in Node and in
-Chromium."""
+"""Options of the loader: weights and their progress, caches, workers, signals, in Node and in Chromium."""
 
 from __future__ import annotations
 

@@ -75,7 +75,7 @@ def places(value: Any, path: Path_ = (), place: str = "") -> Iterator[tuple[Path
 
 
 def wrong_values(row: Field, value: Any, memory: int) -> list[Any]:
-    """What a field may become: nothing, a value of another type, one beyond a limit or beside it."""
+    """Returns the values that a field may become: nothing, a value of another type, one beyond a limit or beside it."""
     values: list[Any] = [REMOVED, *ODD, *row.choices]
     if isinstance(value, int) and not isinstance(value, bool):
         values += [value + 1, value - 1, 2 * value, row.low - 1, row.low, memory, memory - row.size, memory + 1]
@@ -106,7 +106,7 @@ def changed(manifest: dict[str, Any], draw: random.Random) -> tuple[dict[str, An
 
 
 def in_python(artifact: Artifact, manifest: dict[str, Any]) -> str | None:
-    """What `load` says of the artifact with another manifest; None if it takes it."""
+    """Returns the message by which `load` refuses the artifact with another manifest; None if it takes it."""
     try:
         xla_wasm.load(Artifact(artifact.wasm, manifest, artifact.weights), threads=1).close()
     except xla_wasm.XlaWasmError as error:

@@ -1,4 +1,4 @@
-"""What people do wrong with the loader: each has its own clear error and the next correct use works, in Node and in
+"""Mistakes of people who use the loader: each has its own clear error and the next correct use works, in Node and in
 Chromium."""
 
 from __future__ import annotations

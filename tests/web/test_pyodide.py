@@ -57,7 +57,7 @@ FOREIGN = (
     "python_multipart",
     "prometheus_client",
 )
-"""What a module may be missing in Pyodide: none of the compile path may."""
+"""Packages that a module may miss in Pyodide: no module of the compile path may."""
 
 TYPES = ("pred", "s8", "u8", "s16", "u16", "s32", "u32", "s64", "u64", "f16", "f32", "f64", "c64")
 TEXTS = {

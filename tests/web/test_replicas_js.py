@@ -37,7 +37,7 @@ from xla_wasm.loop import pieces
 
 TRANSPORTS = ("shared", "messages")
 TIMES = seeds.count(10, 50)
-"""How often a worker is ended."""
+"""Number of times that a worker is ended."""
 GRIDS = [Grid(*g) for g in ((2, 1), (1, 2), (4, 1), (2, 2), (1, 4), (8, 1), (4, 2), (2, 4), (1, 8), (3, 2))]
 ELEMENT_TYPES = ("f32", "s8", "bf16", "f64", "u32", "s64", "c64", "pred", "s4", "f8e4m3fn")
 

@@ -102,7 +102,7 @@ def made(tree: Tagged) -> Any:
 
 
 def shown(value: Any) -> Tagged:
-    """What came out, as JavaScript shows it."""
+    """Returns a result in the form in which JavaScript shows it."""
     if value is None:
         return ["none"]
     if isinstance(value, np.ndarray):
@@ -143,7 +143,7 @@ def mutated(rng: np.random.Generator, tree: Tagged, number: Iterator[int]) -> Ta
 
 
 def outcome(work: Any) -> Any:
-    """What Python gives: the result, or the names in the error's message."""
+    """Returns the outcome in Python: the result as it is shown, or the error with its message."""
     try:
         return shown(work())
     except ArgumentError as error:
@@ -310,7 +310,8 @@ call = call_fixture("structures.mjs", EVERYWHERE)
 
 
 def differences(case: Case, got: list[Any], where: str) -> list[str]:
-    """What JavaScript gave that Python did not; of errors the names in them count."""
+    """Returns the outcomes of JavaScript that are not those of Python, in words; of errors the first two names in the
+    message count."""
     wrong = []
     for (way, given), expected, outcome in zip(case.asked, case.expected, got, strict=True):
         if expected[0] == "error" and outcome[0] == "error":
