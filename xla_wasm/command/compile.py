@@ -15,6 +15,7 @@ from ..artifact import Artifact
 from ..artifact import outputs as artifact_outputs
 from ..dataclass import dataclass, field
 from ..errors import ArgumentError, counted
+from ..hlo.ir import Module
 from ..options import HOST, WEIGHT_FORMATS, Options
 from ..target import MODULE, PAGE, WORKER
 from . import report
@@ -111,6 +112,10 @@ class Script:
         bool, typer.Option("--copy-loader", help="With --js: put the loader into a folder beside, and import that.")
     ] = False
 
+    def is_written(self, made: Made) -> bool:
+        """Returns true if JavaScript is written, as always for workers."""
+        return self.js or made.kind == WORKER
+
 
 def compile_module(
     module: ModulePath,
@@ -130,10 +135,39 @@ def compile_module(
     as_json: JsonOption = False,
 ) -> None:
     """Compiles MODULE to one .wasm file."""
-    from ..compiler import compile
+    _check(made, script, weights)
+    check_standard_input(str(module), *states.initial)
+    where = output or Path(stem(module) + ".wasm")
+    streams = str(where) == STDIN
+    if streams:
+        if script.is_written(made) or made.sidecar:
+            option = "--js" if script.is_written(made) else "--sidecar"
+            raise ArgumentError(f"{option} writes several files, and -o - is one stream: name a file")
+        stream = report.binary_output()
+    else:
+        _check_outputs(where, module, made, script, states)
+    source = module_of(module, "compile", dim)
+    artifact, seconds = _compiled(source, engine, weights, states, made)
+    if streams:
+        stream.write(artifact.wasm)
+        stream.flush()
+        written = []
+    else:
+        written = _saved(artifact, where, made, script)
+    if as_json:
+        facts = {"files": list(_sizes(written)), "seconds": seconds, **_interface(artifact)}
+        report.print_json(facts, error=streams)
+    elif streams:
+        size = report.size(len(artifact.wasm))
+        report.error_console().print(f"{size}, compiled in {report.duration(seconds)}")
+    else:
+        _print_files(artifact, written, seconds, made.kind)
 
-    kind, loader, copy_loader, initial = made.kind, script.loader, script.copy_loader, states.initial
-    js = script.js or kind == WORKER
+
+def _check(made: Made, script: Script, weights: Weights) -> None:
+    """Raises ArgumentError for options that exclude each other."""
+    kind, first = made.kind, weights.weight_format[:1]
+    js = script.is_written(made)
     if js and kind not in (MODULE, WORKER):
         raise ArgumentError(
             f"--js writes JavaScript that loads a module, and a {kind} runs by itself: leave --js or --kind {kind} out"
@@ -142,35 +176,34 @@ def compile_module(
         raise ArgumentError(
             f"--threads is for modules, whose hosts start threads: leave --threads or --kind {kind} out"
         )
-    if not js and (loader is not None or copy_loader):
+    if not js and (script.loader is not None or script.copy_loader):
         raise ArgumentError("--loader and --copy-loader are about the JavaScript that --js writes: add --js")
-    first = weights.weight_format[:1]
     if not weights.weight and first and first[0] in WEIGHT_FORMATS:
         raise ArgumentError(f"--weight-format {first[0]}: say which weights, with --weight NAME for each")
-    check_standard_input(str(module), *initial)
-    where = output or Path(stem(module) + ".wasm")
-    streams = str(where) == STDIN
-    if streams:
-        if js or made.sidecar:
-            raise ArgumentError(
-                f"{'--js' if js else '--sidecar'} writes several files, and -o - is one stream: name a file"
-            )
-        stream = report.binary_output()
-    if js:
+
+
+def _check_outputs(where: Path, module: Path, made: Made, script: Script, states: States) -> None:
+    """Raises ArgumentError if a file that is to be written cannot be, or is one of those that are read."""
+    starts = ((text, at) for text in states.initial for at in range(len(text)) if at == 0 or text[at - 1] == "=")
+    read = [module, *(Path(text[at:]) for text, at in starts)]
+    if script.is_written(made):
         from .. import javascript
-    if not streams:
-        read = [
-            module,
-            *(Path(text[at:]) for text in initial for at in range(len(text)) if at == 0 or text[at - 1] == "="),
-        ]
-        planned = javascript.outputs(where, made.sidecar, kind) if js else artifact_outputs(where, made.sidecar)
-        files.check_outputs(planned, read)
-    source = module_of(module, "compile", dim)
+
+        planned = javascript.outputs(where, made.sidecar, made.kind)
+    else:
+        planned = artifact_outputs(where, made.sidecar)
+    files.check_outputs(planned, read)
+
+
+def _compiled(source: Module, engine: Engine, weights: Weights, states: States, made: Made) -> tuple[Artifact, float]:
+    """Returns the compiled module, and the seconds that it took."""
+    from ..compiler import compile
+
     begin = {}
-    if initial:
+    if states.initial:
         from .inputs import initial_states  # which needs numpy
 
-        begin = initial_states(source, states.state, initial)
+        begin = initial_states(source, states.state, states.initial)
     began = time.perf_counter()
     with report.progress(f"compiling {source.name}"):
         options = Options(
@@ -179,7 +212,7 @@ def compile_module(
             weights=tuple(map(selector, weights.weight)),
             state=state_pairs(states.state),
             sidecar=made.sidecar,
-            kind=MODULE if kind == WORKER else kind,
+            kind=MODULE if made.kind == WORKER else made.kind,
             prepared=made.prepared,
             callbacks=made.callbacks,
             winograd=made.winograd,
@@ -188,39 +221,38 @@ def compile_module(
             initial=begin,
         )
         artifact = compile(source, options)
-    seconds = time.perf_counter() - began
-    written: list[Path] = []
-    if streams:
-        stream.write(artifact.wasm)
-        stream.flush()
-    else:
-        files.make_folder(where.parent)
-        if js:
-            # A worker has its loader beside it unless told otherwise: it may have no npm.
-            beside = copy_loader or (kind == WORKER and loader is None)
-            if copy_loader:
-                javascript.copy_loader(where.parent)
-            usual = javascript.BESIDE if copy_loader else None if kind == WORKER else javascript.PACKAGE
-            javascript.save(artifact, where, loader or usual, kind)
-            written = [
-                *javascript.written(artifact, where, kind),
-                *([where.parent / javascript.PACKAGE] if beside else []),
-            ]
-        else:
-            artifact.save(where)
-            written = [path for _, path in artifact_outputs(where, artifact.sizes[1] > 0)]
-    if as_json:
-        facts = {"files": list(_sizes(written)), "seconds": seconds, **_interface(artifact)}
-        report.print_json(facts, error=streams)
-        return
-    console = report.error_console() if streams else report.console()
-    note = f"; {javascript.memory(artifact)}" if kind == WORKER else ""
+    return artifact, time.perf_counter() - began
+
+
+def _saved(artifact: Artifact, where: Path, made: Made, script: Script) -> list[Path]:
+    """Writes the .wasm and all that goes with it, and returns the paths."""
+    files.make_folder(where.parent)
+    if not script.is_written(made):
+        artifact.save(where)
+        return [path for _, path in artifact_outputs(where, artifact.sizes[1] > 0)]
+    from .. import javascript
+
+    # A worker has its loader beside it unless told otherwise: it may have no npm.
+    beside = script.copy_loader or (made.kind == WORKER and script.loader is None)
+    if script.copy_loader:
+        javascript.copy_loader(where.parent)
+    usual = javascript.BESIDE if script.copy_loader else None if made.kind == WORKER else javascript.PACKAGE
+    javascript.save(artifact, where, script.loader or usual, made.kind)
+    loaders = [where.parent / javascript.PACKAGE] if beside else []
+    return [*javascript.written(artifact, where, made.kind), *loaders]
+
+
+def _print_files(artifact: Artifact, written: list[Path], seconds: float, kind: str) -> None:
+    """Prints a line for each file; the first one says how long compiling took."""
+    note = ""
+    if kind == WORKER:
+        from .. import javascript
+
+        note = f"; {javascript.memory(artifact)}"
     for i, entry in enumerate(_sizes(written)):
         size = report.size(entry["bytes"]) if "bytes" in entry else counted(entry["files"], "file")
         what = f"  {size}" + (f", compiled in {report.duration(seconds)}{note}" if i == 0 else "")
-        console.print(Text.assemble((entry["path"], "bold"), what), soft_wrap=True)
-    if streams:
-        console.print(f"{report.size(len(artifact.wasm))}, compiled in {report.duration(seconds)}")
+        report.console().print(Text.assemble((entry["path"], "bold"), what), soft_wrap=True)
 
 
 def _sizes(paths: list[Path]) -> Iterator[dict[str, Any]]:
