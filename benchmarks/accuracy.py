@@ -1,4 +1,4 @@
-"""How far the functions of compiled modules are from the true values, in units in the last place.
+"""The errors of the functions of compiled modules, against the true values, in units in the last place.
 
 python -m benchmarks.accuracy [--functions sine,power] [--target simd128] [--types f32] [--quick]
 
@@ -38,8 +38,8 @@ COLUMNS = ("function", "type", "target", ">inputs", ">max ulp", "at", ">NaN", ">
 
 @dataclass(slots=True)
 class Row:
-    """What was measured of one function. Counts: NaN or infinity where the other has none, other signs, denormal
-    results that are 0."""
+    """The errors that were measured of one function. `nan` and `inf` count results that are NaN or infinity where the
+    other is not, `sign` other signs, `flushed` denormal results that are 0."""
 
     function: str
     type: str
@@ -52,7 +52,7 @@ class Row:
     sign: int = 0
     flushed: int = 0
     reference: str = ""
-    """How far the reference is from mpmath's value at the worst case, in ulp of the type, if that was looked at."""
+    """The distance of the reference from mpmath's value at the worst case, in ulp of the type; empty without mpmath."""
 
     @property
     def cells(self) -> tuple[str, ...]:

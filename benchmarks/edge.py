@@ -39,8 +39,8 @@ from .suite.machine import describe as machine
 HERE = Path(__file__).parent
 DIGITS = HERE.parent / "examples" / "digits" / "digits.hlo.pb"
 START, RATE = 1.3, 0.75
-"""How many times the start of an empty command that of digits may take, and the part of an empty component's rate that
-digits must have."""
+"""The goals: the digits' command starts in at most START times the time of an empty one, and the digits answer at least
+RATE times as many requests a second as an empty component."""
 
 EMPTY_COMMAND = '(module (memory (export "memory") 1) (func (export "_start")))'
 MEMORY = """
@@ -151,7 +151,7 @@ def empty_server(code: str, memory: str) -> bytes:
 
 
 def script(path: Path, type_: str, body: bytes) -> Path:
-    """What `wrk` sends."""
+    """Writes the script for `wrk`, in Lua: it posts `body` with that content type."""
     path.write_text(SCRIPT.replace("TYPE", type_).replace("BODY", "".join(f"\\{byte:03}" for byte in body)))
     return path
 

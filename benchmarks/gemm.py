@@ -36,7 +36,7 @@ from xla_wasm.wasm import Func as WasmFunc
 from xla_wasm.wasm import Module
 
 ARGS, ONES, OPERANDS, PAGES = 64, 1024, 1 << 20, 1600
-"""Where the argument block (out, lhs, packed rhs, rhs), some ones and random operands lie, and the size of memory."""
+"""The addresses of the argument block (out, lhs, packed rhs, rhs), some ones and random operands; pages of memory."""
 _SPACE = (PAGES << 16) - OPERANDS
 ADDRESSES = (OPERANDS + 3 * _SPACE // 4, OPERANDS, OPERANDS + _SPACE // 4, OPERANDS + _SPACE // 2)
 WORK = 100e6

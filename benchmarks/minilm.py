@@ -122,7 +122,7 @@ class _Handler(serve._Handler):
 
 
 def contents() -> dict[str, bytes]:
-    """What lies under /benchmark/."""
+    """Returns the files below /benchmark/ by name. Exits if onnxruntime-web is not installed."""
     runtime = find_runtime()
     if runtime is None:
         raise SystemExit("onnxruntime-web is not installed: ./build.sh bench installs it")

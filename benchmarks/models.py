@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 Array = np.ndarray[Any, np.dtype[np.float32]]
 Tree = Any
 EPSILON = 1e-12
-"""What BERT's layer normalisation adds to the variance."""
+"""The number that BERT's layer normalisation adds to the variance."""
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Where Node and onnxruntime-web are."""
+"""The paths of Node and of onnxruntime-web."""
 
 from __future__ import annotations
 

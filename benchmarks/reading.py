@@ -1,4 +1,4 @@
-"""How long reading takes: a proto of about 50,000 instructions, and what a constant of 100 MB adds.
+"""Times reading: a proto of about 50,000 instructions, and the time that a constant of 100 MB adds.
 
 python -m benchmarks.reading
 """
@@ -63,7 +63,7 @@ def median(run: Callable[[], object], runs: int = 5) -> float:
 
 
 def plain_loop(data: bytes) -> int:
-    """What any Python code must spend that looks at each byte once."""
+    """Adds up all bytes: the least work of Python code that looks at each byte once."""
     total = 0
     for byte in data:
         total += byte

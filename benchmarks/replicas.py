@@ -49,7 +49,7 @@ Times = dict[tuple[str, str, int], float]
 
 
 def repeats(size: int) -> int:
-    """How often one run does it: so many times that what begins and ends the run does not count."""
+    """Returns the number of collectives of `size` bytes in one run: enough for its beginning and end not to count."""
     return max(64, min(200, (64 << 20) // size))
 
 
@@ -140,7 +140,8 @@ def ranks(sizes: Sequence[int]) -> Iterator[Ranks]:
 
 
 def work(folder: Path, sizes: Sequence[int]) -> None:
-    """What a process of the job does."""
+    """Runs a process of the job: it times the collectives that it reads line by line, and rank 0 writes the seconds of
+    each to `answers`."""
     from mpi4py import MPI as library
 
     from xla_wasm.host import mpi

@@ -55,7 +55,7 @@ def programs(folder: Path, opcodes: Sequence[str], sizes: Sequence[int]) -> list
 
 
 def in_node(folder: Path, job: dict[str, Any]) -> Times:
-    """What Node takes; it has shared memory always."""
+    """Returns the times in Node, which always has shared memory."""
     job = job | {"transports": ["shared"], "programs": [p | {"url": str(folder / p["url"])} for p in job["programs"]]}
     command = [find_node(), HERE / "web" / "replicas_node.mjs", (pages.site() / "xla_wasm.js").as_uri()]
     done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True)
@@ -74,7 +74,7 @@ def served(folder: Path) -> Iterator[str]:
 
 
 def in_chromium(folder: Path, job: dict[str, Any]) -> Times:
-    """What Chromium takes, both ways, and the plain loop."""
+    """Returns the times in Chromium: with shared memory, with messages, and of the plain loop."""
     from playwright.sync_api import sync_playwright
 
     javascript.copy_loader(folder)

@@ -40,7 +40,7 @@ _PATIENCE = 30.0
 
 @dataclass
 class Load:
-    """What is sent, and what came of it. Times are those of the event loop, in seconds."""
+    """The requests of a load and their outcomes. Times are those of the event loop, in seconds."""
 
     address: tuple[str, int]
     bodies: list[bytes]
@@ -52,7 +52,7 @@ class Load:
     sent: int = 0
     """All requests that were sent in full before that."""
     ended_at: float = float("inf")
-    """When the server was told to end."""
+    """The time at which the server was told to end."""
     idle: list[tuple[asyncio.StreamReader, asyncio.StreamWriter]] = field(default_factory=list)
     connections: int = 0
 

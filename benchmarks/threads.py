@@ -49,7 +49,7 @@ from .suite.workload import Workload, arrays, families, normal
 HERE = Path(__file__).parent
 NODE, CHROMIUM, WASMTIME = "Node", "Chromium", "wasmtime"
 GOALS = {"matmul_512": 1.9, "gemv_4096": 1.6, "add_1M": 1.8, "minilm_s128": 1.7, "mobilenetv2": 1.6, "resnet18": 1.7}
-"""How many times as fast two threads should be as one."""
+"""The goals: workload -> how many times as fast two threads should be as one."""
 FORKED, ALONE = "forked", "alone"
 FORKS = 20_000
 """The trips of a loop over a kernel of 8 numbers: in FORKED each is a chunk, in ALONE one thread computes all."""
@@ -59,7 +59,7 @@ Times = dict[str, dict[str, list[float]]]
 
 
 def workloads() -> Iterator[Workload]:
-    """Those of the table that are measured here, and a sum of two arrays."""
+    """Yields the workloads of the table that are measured here, and a sum of two arrays."""
     known = {w.name: w for family in families().values() for w in family}
     for name in GOALS:
         if name == "add_1M":
@@ -222,7 +222,7 @@ def fork_rows(found: dict[str, Times]) -> Iterator[list[str]]:
 
 
 def cost_rows(found: dict[str, Times]) -> Iterator[list[str]]:
-    """What an artifact for threads takes more on one thread than the same without threads."""
+    """Yields table rows: the time on one thread of an artifact for threads beyond one without, in percent."""
     for name in GOALS:
         cells = [name]
         for engine in (NODE, CHROMIUM, WASMTIME):

@@ -81,7 +81,7 @@ def serving(folder: Path, modules: Path | None = None, node: Path | None = None)
 
 @dataclass
 class Times:
-    """What was measured of a worker, in seconds and bytes."""
+    """The measurements of a worker, in seconds and bytes."""
 
     linear: int
     started: list[float] = field(default_factory=list)

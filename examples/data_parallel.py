@@ -43,8 +43,8 @@ def logits(params: Params, pixels: Any) -> Any:
 
 
 def step(params: Params, velocity: Params, pixels: Any, labels: Any) -> Params:
-    """What each device does with its part of the batch. The mean over the devices makes it a step on all of the
-    batch."""
+    """Returns the parameters, velocity and loss after one device's step on its part of the batch. The mean over the
+    devices makes it a step on all of the batch."""
 
     def loss(params: Params) -> Any:
         chances = jax.nn.log_softmax(logits(params, pixels))

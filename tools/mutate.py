@@ -59,7 +59,7 @@ OPERATORS: dict[type[ast.operator], type[ast.operator]] = {
     ast.BitXor: ast.BitOr,
 }
 SLOWER = 10
-"""How many times as long as without a change the tests may take before a change counts as noticed: it does not end."""
+"""A change counts as noticed if the tests take so many times as long as without it: they do not end then."""
 
 
 @dataclass(frozen=True)

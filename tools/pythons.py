@@ -18,10 +18,10 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 VERSIONS = ("3.11", "3.12", "3.13", "3.14")
-"""Those that the package is for."""
+"""The versions of Python that the package is for."""
 OWN = f"{sys.version_info.major}.{sys.version_info.minor}"
 EXAMPLES = ("optax", "scikit-learn")
-"""What examples need beside the package's own requirements and JAX."""
+"""The packages that examples need beside the package's own requirements and JAX."""
 
 
 def _candidates(version: str) -> Iterator[str]:
@@ -60,7 +60,7 @@ def python(folder: Path, version: str) -> Path:
 
 
 def requirements() -> list[str]:
-    """What is installed, as pyproject.toml has it."""
+    """Returns the requirements to install, as pyproject.toml has them, and the examples' own."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     return [*project["dependencies"], *project["optional-dependencies"]["jax"], *EXAMPLES]
 

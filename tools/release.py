@@ -144,8 +144,7 @@ def release(tools: Path, output: Path) -> None:
 
 
 def check_npm(tools: Path, package: Path) -> None:
-    """What publint and attw find of an npm package. It is for ES modules only, and its worker is a script that nobody
-    imports."""
+    """Checks an npm package with publint and attw: it is for ES modules only, and no module imports its worker."""
     run("node", ROOT / "tools" / "npm_check.mjs", tools, package)
     attw = tools / "release" / "node_modules" / "@arethetypeswrong" / "cli" / "dist" / "index.js"
     run("node", attw, package, "--profile", "esm-only", "--exclude-entrypoints", "worker.js")

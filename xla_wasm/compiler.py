@@ -99,7 +99,7 @@ def _read(path: str | os.PathLike[str]) -> Module:
 
 
 def stages(module: Module, options: Options | None = None) -> dict[str, str]:
-    """Returns what each stage of compiling gives, as text: hlo (after the passes), plan, kernels (facts of their
+    """Returns the output of each stage of compiling as text: hlo (after the passes), plan, kernels (facts of their
     loops), loops, wat, manifest."""
     from .loop.facts import facts
     from .loop.text import to_text
@@ -246,8 +246,8 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
 def _without_effect(
     options: Options, interface: Interface, called: set[str], devices: Devices | None, made: Trace
 ) -> Iterator[str]:
-    """Yields what the options ask for that this program has no use for. Those that say how to treat what may be there,
-    as `callbacks`, go without a word."""
+    """Yields a sentence on each option that has no effect on this program. Options that say how to treat parts that may
+    be there, as `callbacks`, are left out."""
     unknown = [name for name in options.host_calls if name not in called]
     if unknown:
         yield f"host_calls names {unknown[0]!r}, and the module calls {', '.join(sorted(called)) or 'nobody'}"

@@ -1,4 +1,4 @@
-"""Whether what a contestant gives is right."""
+"""The errors of contestants' results, against the expected ones."""
 
 from __future__ import annotations
 

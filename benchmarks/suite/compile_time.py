@@ -1,4 +1,4 @@
-"""How long compiling takes: the digits, an encoder, and the gradient of a large one."""
+"""Times compiling: the digits, an encoder, and the gradient of a large one."""
 
 from __future__ import annotations
 

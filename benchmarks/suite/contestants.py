@@ -1,5 +1,5 @@
-"""What runs workloads: long-lived processes that are fed JSON lines, each pinned to the same core; and the files that
-they read."""
+"""Contestants run the workloads: long-lived processes that are fed JSON lines, each pinned to the same core. This
+module also writes the files that they read."""
 
 from __future__ import annotations
 

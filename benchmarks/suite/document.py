@@ -85,7 +85,7 @@ def _compile_rows(compiled: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
 
 
 def circumstances(rows: Rows) -> str:
-    """What the figures were measured on, and its limits."""
+    """Returns a paragraph on the machines and commits of the figures, and on the machines' limits."""
     machines = {_machine(row) for row in rows.values()}
     commits = sorted({row.get("commit", "") for row in rows.values()})
     fma, muladd, read1, read6 = (max(row["machine"][mode]["max"] for row in rows.values()) / 1e9 for mode in MODES)

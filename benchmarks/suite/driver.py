@@ -18,7 +18,7 @@ from .workload import Array, Workload
 OK, WRONG, FAILED, NONE = "ok", "wrong", "failed", "none"
 LEAST_ROUNDS = 3
 SCRATCH = ROOT / "dist" / "benchmarks"
-"""Where inputs and modules lie while they are measured: 2 GB for the largest."""
+"""The folder of inputs and modules while they are measured: 2 GB for the largest."""
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class Entry:
     samples: dict[str, list[float]] = field(default_factory=dict)
     """Milliseconds of a call."""
     less: dict[str, list[float]] = field(default_factory=dict)
-    """Those of them that are not the work's: what one trip of a loop takes, beside samples of many."""
+    """The part of those that is not the work's: the time of one trip of a loop, beside samples of many trips."""
 
     def summary(self) -> Job:
-        """What is kept of it; seconds."""
+        """Returns the facts that are kept of the entry: status, message, error, bytes, and times in seconds."""
         ways = {"min": min, "median": statistics.median}
         times = {
             mode: {name: max(0.0, way(ms) - way(self.less[mode])) / 1e3 for name, way in ways.items()}

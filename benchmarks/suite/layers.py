@@ -61,7 +61,7 @@ Network = Callable[[Layers, Any], Any]
 
 
 class Sizes:
-    """What a network is made of: its weights and its operations in products. Values are the rows of square images."""
+    """The sizes of a network: its weights and its operations in products. Values are the rows of square images."""
 
     def __init__(self) -> None:
         self.flops = 0.0

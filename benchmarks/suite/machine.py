@@ -17,7 +17,7 @@ from xla_wasm.wasm import Func as WasmFunc
 from xla_wasm.wasm import Module
 
 ARGUMENTS, OPERANDS = 64, 1024
-"""Where the argument block and sixteen ones lie."""
+"""The addresses of the argument block and of sixteen ones."""
 READ_BYTES = 128 << 20
 """More than caches hold."""
 CHAINS, TRIPS = 12, 200_000
@@ -111,7 +111,7 @@ def limits_module() -> bytes:
 
 
 def describe(node: str) -> dict[str, str]:
-    """What figures are measured on."""
+    """Returns the name of the processor, and the versions of Python, wasmtime and Node."""
     info = Path("/proc/cpuinfo")
     lines = info.read_text().splitlines() if info.exists() else []
     model = next(

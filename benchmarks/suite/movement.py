@@ -1,4 +1,4 @@
-"""What moves elements: transposes, gathers, scatters, sorts, the first k, Fourier transforms."""
+"""Workloads that move elements: transposes, gathers, scatters, sorts, the first k, Fourier transforms."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Results:
         self.compiled: dict[str, Any] = kept.get("compiling", {})
 
     def has(self, name: str, stamp: Mapping[str, Any]) -> bool:
-        """Whether the row is there and was measured under just these circumstances."""
+        """Returns True if the row is there and was measured under just these circumstances."""
         return under(self.rows.get(name, {}), stamp)
 
     def put(self, name: str, row: Row, order: list[str]) -> None:
@@ -59,8 +59,8 @@ class Results:
 
 
 def under(row: Row, stamp: Mapping[str, Any]) -> bool:
-    """Whether something was measured under these circumstances; a commit that changes none of the sources makes no
-    other."""
+    """Returns True if a row was measured under these circumstances, the commit aside: one that changes none of the
+    sources makes no difference."""
     return all(row.get(key) == value for key, value in stamp.items() if key != "commit")
 
 

@@ -120,7 +120,7 @@ def number(value: float) -> str:
 
 
 def troubles(name: str, row: Row) -> list[str]:
-    """What is wrong or failed in a row, a line each."""
+    """Returns a line for each contestant of a row that is wrong or failed."""
     found = []
     for contestant, entry in row["contestants"].items():
         if entry["status"] == "wrong":

@@ -1,4 +1,4 @@
-"""What is timed: one computation in each contestant's own words, on the same inputs."""
+"""Workloads: each is one computation, written for every contestant in its own words, and timed on the same inputs."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ class Workload:
         self.__dict__.pop("given", None)
 
     def arguments(self) -> tuple[Any, ...]:
-        """What `function` is called with."""
+        """Returns the arguments of `function`: the inputs, then a dictionary of the weights if there are any."""
         inputs, weights = self.given
         return (*inputs.values(), weights) if weights else tuple(inputs.values())
 

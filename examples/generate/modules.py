@@ -35,7 +35,7 @@ OWN = gpt2.Config(2, 128, 4, 128, 96)
 BATCH = 12
 """Pieces of the text that a step trains on, each as long as the model can look back."""
 TOP = 40
-"""How many of the likeliest tokens one is drawn from."""
+"""The number of likeliest tokens among which the next one is drawn."""
 DISTIL = gpt2.Config(6, 768, 12, 50257, 1024)
 PAST = 256
 """Tokens that the published models look back on here; they could on 1,024."""
@@ -55,7 +55,7 @@ jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/(?=examples/
 
 
 def is_matrix(name: str) -> bool:
-    """Whether a weight is one that Muon moves."""
+    """Returns True if Muon moves the weight of that name."""
     return name.startswith("h.") and name.endswith(".weight") and ".ln_" not in name
 
 

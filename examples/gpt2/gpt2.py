@@ -93,12 +93,12 @@ def config_of(shapes: Mapping[str, tuple[int, ...]]) -> Config:
 
 
 def is_scale(name: str) -> bool:
-    """Whether a weight is one of those that begin as 1."""
+    """Returns True if the numbers of the weight of that name begin as 1."""
     return "ln_" in name and name.endswith("weight")
 
 
 def deviation(name: str, config: Config) -> float:
-    """How large the numbers of a matrix are as training begins: what goes back into the sum of the layers is small."""
+    """Returns the standard deviation of a matrix as training begins: less if its product goes into the layers' sum."""
     return 0.02 / (2 * config.layers) ** 0.5 if name.endswith("c_proj.weight") else 0.02
 
 
@@ -143,7 +143,7 @@ def attend(q: Array, k: Array, v: Array, sees: Array) -> Array:
 
 
 def decode(w: Tree, cache: Tree, token: Array, position: Array, config: Config) -> tuple[Array, Tree]:
-    """What may follow a token, [vocabulary], and the cache with its keys and values."""
+    """Returns the logits of the token after this one, [vocabulary], and the cache with this one's keys and values."""
     x = (w["wte.weight"][token] + w["wpe.weight"][position])[None]
     sees = jnp.arange(cache["k0"].shape[1]) <= position
     kept = dict(cache)
@@ -162,7 +162,7 @@ def decode(w: Tree, cache: Tree, token: Array, position: Array, config: Config) 
 
 
 def logits(w: Tree, tokens: Array, config: Config) -> Array:
-    """What may follow each token of a text, [tokens, vocabulary]: all at once, as training needs it."""
+    """Returns the logits of the token after each of a text, [tokens, vocabulary]: all at once, as for training."""
     x = w["wte.weight"][tokens] + w["wpe.weight"][: len(tokens)]
     sees = jnp.tril(jnp.ones((len(tokens), len(tokens)), bool))
     for layer in range(config.layers):

@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 _WORDS = re.compile(r"'(?:s|t|re|ve|m|ll|d)| ?[^\W\d_]+| ?\d+| ?(?:[^\s\w]|_)+|\s+(?!\S)|\s+")
-"""What pairs are merged within."""
+"""The parts of a text within which pairs are merged: words, numbers, other characters, spaces."""
 
 
 class Bytes:

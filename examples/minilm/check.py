@@ -25,7 +25,7 @@ OUTPUT = Path(__file__).parents[2] / "dist" / "minilm" / "minilm.wasm"
 
 SENTENCES = ["The weather is lovely today.", "It's so sunny outside!", "He drove to the stadium."]
 SIMILARITIES = [[1.0, 0.6660, 0.1046], [0.6660, 1.0, 0.1411], [0.1046, 0.1411, 1.0]]
-"""What the authors of the model print for these sentences."""
+"""The similarities that the authors of the model print for these sentences."""
 
 
 def weights() -> dict[str, Array]:
@@ -42,7 +42,7 @@ def tokenizer() -> Tokenizer:
 
 
 def arguments(numbers: list[int]) -> tuple[Array, Array]:
-    """What the encoder takes for a text of these tokens."""
+    """Returns the encoder's arguments for a text: its tokens, zeros behind them, and their number, in s32."""
     return np.array(numbers + [0] * (model.TOKENS - len(numbers)), np.int32), np.array(len(numbers), np.int32)
 
 

@@ -27,7 +27,7 @@ HERE = Path(__file__).parent
 TOKENS = 128
 """The most tokens of a text."""
 BLOCK = 8
-"""How many tokens a layer works on at a time."""
+"""The number of tokens that a layer works on at a time."""
 WIDTH, HIDDEN, LAYERS, HEADS = 384, 1536, 6, 12
 VOCABULARY, POSITIONS, TYPES = 30522, 512, 2
 EPSILON = 1e-12

@@ -24,7 +24,7 @@ FOLDER = Path(__file__).parents[2] / "web" / "demo" / "search"
 
 
 def weights_of(artifact: Artifact) -> str:
-    """What tells the weights of a module: the beginnings of their hashes in its manifest."""
+    """Returns an identifier of a module's weights: the beginnings of their hashes in its manifest."""
     return "".join(init["sha256"][:8] for init in artifact.manifest["inits"] if init["kind"] == "sidecar")
 
 

@@ -13,7 +13,7 @@ from xla_wasm.command import cli
 
 NAME = "xla-wasm"
 EXAMPLE = re.compile(r"(xla-wasm|mpiexec) |[\w.]+\(\S*$")
-"""How a paragraph of help begins that is to be typed."""
+"""The beginning of a paragraph of help that shows code: a command, or a call in Python."""
 
 
 def commands(command: Any = None, name: str = NAME) -> Iterator[tuple[str, Any]]:

@@ -1,5 +1,4 @@
-"""What MkDocs is told beyond mkdocs.yml: pages that lie outside of docs/, links between them, and pages that are
-generated.
+"""The pages of the site that mkdocs.yml lacks: those outside of docs/, links between them, and generated ones.
 
 Pages keep their places in the repository, and links are written as a code host wants them. Here each link is read as a
 path of the repository and written as one of the site: README.md is the front page, docs/ is the top, and everything
@@ -57,7 +56,7 @@ def outside_of_code(text: str) -> Iterator[tuple[str, bool]]:
 
 
 def place_of(page: str) -> str:
-    """Where a page of the site lies in the repository."""
+    """Returns the path in the repository of a page of the site."""
     if page == "index.md":
         return "README.md"
     return page if (ROOT / page).is_file() else f"docs/{page}"

@@ -51,13 +51,13 @@ class Interface:
     state: dict[int, int]
     parameter_shards: Sequence[Shards | None] = ()
     result_shards: Sequence[Shards | None] = ()
-    """For each parameter and result, what each device has of a global array; None: nobody says."""
+    """For each parameter and result, the part of a global array that each device has; None if it is unknown."""
     undivided: str = ""
     """The reason for which a program that says how its arrays are to be divided among devices runs on one."""
     weight_formats: tuple[tuple[int, str], ...] = ()
-    """Parameters that are stored otherwise than they are given, and what as."""
+    """The numbers of parameters that are stored in another format than they are given in, with that format."""
     structure: dict[str, Any] | None = None
-    """That of the function which the program is made of, as the manifest has it."""
+    """The structure of the function that the program was made of, as the manifest has it."""
     initial: Mapping[int, Data] = field(default_factory=dict)
     """The first values of states, by their parameters; zeros for the others."""
 
@@ -396,7 +396,7 @@ def _exchange(step: Step, request: Request, channel: int) -> dict[str, Any]:
 
 
 def _devices(plan: Plan, devices: Devices | None) -> dict[str, Any] | None:
-    """Returns what a host needs to know to run the program on several devices; None if it is the same on all."""
+    """Returns the facts that a host needs to run the program on several devices; None if it is the same on all."""
     if devices is None:
         return None
     configuration = next(b for b in plan.buffers if b.kind == "configuration")

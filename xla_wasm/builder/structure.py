@@ -161,7 +161,7 @@ class Structure(Core):
         return self.op("send-done", sent, channel_id=handle)
 
     def Recv(self, shape: Shape, handle: int) -> Instruction:
-        """Returns what comes over the channel of that number."""
+        """Returns an array of this shape, received over the channel of that number."""
         whole = Shape.tuple([shape, Shape("u32"), Shape("token")])
         received = self.op("recv", self.AfterAll([]), shape=whole, channel_id=handle)
         return self.get_tuple_element(self.op("recv-done", received, channel_id=handle), 0)

@@ -126,7 +126,8 @@ def _least(exe: Executable) -> int:
 
 
 def _as_fed(exe: Executable, host: MadeUpHost, came: list[Array]) -> dict[str, Any]:
-    """Returns what the evaluation was fed, for a run; what that hands to its host is appended to `came`."""
+    """Returns the arguments of a run for its transfers: the items that the evaluation was fed, and functions that
+    append to `came` the arrays that the run hands to its host."""
 
     def take(value: Array | tuple[Array, ...]) -> None:
         came.extend(value if isinstance(value, tuple) else (value,))

@@ -264,7 +264,7 @@ def _change(moved: Sequence[Array], true: Sequence[Array]) -> list[float]:
 def outputs_of(
     window: Sequence[Instruction], users: dict[Instruction, list[Instruction]], root: Instruction
 ) -> list[Instruction]:
-    """Those of `window` whose values something outside of it needs."""
+    """Returns the root and the instructions of `window` whose values an instruction outside of it needs."""
     own = dict.fromkeys(window)
     return [x for x in window if x is root or any(user not in own for user in users.get(x, ()))]
 

@@ -210,8 +210,8 @@ class _Search:
         values: dict[Instruction, Value],
         path: tuple[str, ...],
     ) -> Finding | None:
-        """Returns what is found if these instructions, compiled together, differ at a root by more than their rounding
-        errors can explain."""
+        """Returns a finding if these instructions, compiled together, fail to run, or differ at a root by more than
+        their rounding errors can explain."""
         part = excerpt("window", window, roots)
         arguments = part.arguments(values.__getitem__)
         try:
@@ -397,7 +397,7 @@ def _can_run(x: Instruction) -> bool:
 
 
 def _reaching(window: Sequence[Instruction], roots: Sequence[Instruction]) -> list[Instruction]:
-    """Those of `window` that the roots need."""
+    """Returns the instructions of `window` that the roots need, themselves included."""
     needed = dict.fromkeys(roots)
     for x in reversed(window):
         if x in needed:

@@ -27,8 +27,8 @@ def c_type(element_type: str) -> str:
 
 
 def identifier(name: str) -> str:
-    """Returns what is left of a name in a macro's: letters and digits of ASCII, and an underscore for what stands
-    between them; maybe nothing."""
+    """Returns a name in capitals, as a part of a macro's: only letters and digits of ASCII stay, and an underscore
+    between them stands for all others. It may be empty."""
     return re.sub(r"[^A-Za-z0-9]+", "_", name).strip("_").upper()
 
 

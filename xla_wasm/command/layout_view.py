@@ -98,7 +98,7 @@ def summary(shape: Shape) -> list[str]:
 
 
 def facts(shape: Shape) -> dict[str, int]:
-    """Returns how much of it there is: elements, positions in memory, and bytes."""
+    """Returns the size of an array: its elements, its positions in memory, and its bytes."""
     _check(shape)
     return {"elements": shape.size, "positions": physical_elements(shape), "bytes": physical_bytes(shape)}
 

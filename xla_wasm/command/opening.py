@@ -23,7 +23,7 @@ _MOST_LOOKED_AT = 10_000
 
 
 def no_such_file(path: Path) -> str:
-    """That there is no such file, and which there is that one may have meant."""
+    """Returns words for a file that does not exist: one of a similar name that may be meant, or where to look."""
     try:
         names = sorted(entry.name for entry in islice(path.parent.iterdir(), _MOST_LOOKED_AT) if entry.is_file())
     except OSError:

@@ -53,7 +53,7 @@ class Files:
     seed: int = 0
 
     def of(self, device: int) -> Files:
-        """Those of one device. What is made up differs from device to device."""
+        """Returns the files of one device, with its number for RANK. Made-up inputs differ from device to device."""
 
         def named(text: str) -> str:
             return text.replace(RANK, str(device))

@@ -14,10 +14,10 @@ _sources: dict[str, Callable[[], Converter]] = {}
 
 
 def hand_in(converters: dict[str, Callable[[], Converter]]) -> None:
-    """Tells where the readers and writers are: what is handed in gives one when it is needed first."""
+    """Registers the readers and writers by name, as functions that give them, so that none is imported early."""
     _sources.update(converters)
 
 
 def convert(name: str, *args: Any, **options: Any) -> Any:
-    """Returns what the reader or writer of that name makes: "from_stablehlo", "from_exported" or "to_stablehlo"."""
+    """Returns the result of the reader or writer of that name: "from_stablehlo", "from_exported" or "to_stablehlo"."""
     return _sources[name]()(*args, **options)

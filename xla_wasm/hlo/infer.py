@@ -50,7 +50,7 @@ def broken(instr: Instruction, rule: int, text: str) -> VerifyError:
 
 
 def shape_fault(shape: Shape, depth: int = 0) -> str:
-    """Returns what is wrong with a shape by itself; empty if nothing is."""
+    """Returns the fault of a shape by itself, worded to follow its name; empty if it has none."""
     if shape.element_type in NOT_ARRAYS:
         return _nested_fault(shape, depth)
     dims = shape.dimensions

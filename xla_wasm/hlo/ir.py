@@ -74,7 +74,7 @@ class Instruction:
 
     @property
     def elements(self) -> list[Instruction]:
-        """Returns what a tuple is made of, if this instruction makes it; nothing of any other."""
+        """Returns the elements of the tuple that this instruction makes; an empty list if its opcode is another one."""
         return self.operands if self.opcode == "tuple" else []
 
     @property

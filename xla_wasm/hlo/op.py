@@ -154,7 +154,7 @@ _sources: list[Callable[[], Mapping[str, Op]]] = []
 
 
 def hand_in(source: Callable[[], Mapping[str, Op]]) -> None:
-    """Tells where the table of records is: `source` gives it when it is needed first."""
+    """Registers the function that gives the table of records: it is called when the table is first needed."""
     _sources[:] = [source]
 
 

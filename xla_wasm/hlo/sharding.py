@@ -167,7 +167,7 @@ def _ids(shape: Index, order: Index, listed: Sequence[int]) -> list[int]:
 
 
 def read_sharding(data: Buffer) -> list[Sharding]:
-    """Returns what an OpSharding says of each leaf of a tuple, or of one array."""
+    """Returns the sharding of each leaf of a tuple, or of one array, from an OpSharding."""
     fields = decode(MESSAGES["OpSharding"], data)
     if "named_sharding" in fields:
         return [_named(decode(MESSAGES["NamedShardingProto"], fields["named_sharding"]))]

@@ -155,9 +155,9 @@ def _below(leaves: list[NamedShape], key: str | int) -> dict[str, int]:
 
 
 def structure_of(module: Module, parameters: int, results: int) -> dict[str, Any] | None:
-    """Returns what the module says of the structure of its arguments and results (`hlo.structure`).
+    """Returns the structure of the arguments and results that the module's attributes have (`hlo.structure`).
 
-    None if it says nothing, or nothing that suits it: parameters may have become constants since.
+    None if they have none, or none that suits the module: parameters may have become constants since.
     """
     try:
         found = json.loads(module.frontend_attributes.get(STRUCTURE, "null"))

@@ -160,4 +160,4 @@ class _Items:
 
 
 NONE = Feeds({}, {})
-"""Those of a module that has no transfers."""
+"""The feeds of a module that has no transfers."""

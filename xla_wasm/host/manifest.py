@@ -142,7 +142,7 @@ class Manifest:
     threads: Threads | None = None
     """None: the module has a memory of its own, and one thread."""
     structure: Mapping[str, Any] | None = None
-    """Of the arguments and results of the function that it was made of (`hlo.structure`); None if nobody says."""
+    """The structure of the compiled function's arguments and results (`hlo.structure`); None if it is unknown."""
 
     def check_for_host(self) -> None:
         """Raises ArtifactError for what is a program by itself."""

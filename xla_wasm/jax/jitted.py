@@ -234,7 +234,7 @@ class Jitted:
         self._traces = self._compiles = self._disk_hits = self._runs = 0
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        """Returns what `fun` returns for these arguments."""
+        """Returns the results of `fun` for these arguments."""
         try:
             leaves, key = self._key(args, kwargs)
         except _Transformed:
@@ -309,7 +309,7 @@ class Jitted:
         return ([leaf for i, leaf in enumerate(leaves) if i not in frozen] if frozen else leaves), key
 
     def _known_of(self, count: int) -> Known:
-        """Returns which arguments are static, of so many by position."""
+        """Returns the static arguments of a call with `count` arguments by position."""
         known = self._known.get(count)
         if known is None:
             fun = filtered(self.__wrapped__) or self.__wrapped__
@@ -363,8 +363,8 @@ class Jitted:
 
 
 def _kind(leaf: Any) -> Any:
-    """Returns what decides which program takes an array: shape, dtype, and whether its type gives way. None: it is no
-    array."""
+    """Returns the key by which an array's program is chosen: shape, dtype, and whether its type gives way; of a Python
+    number its type. None if it is no array. Raises _Transformed for one that JAX traces."""
     import jax
     import numpy as np
 

@@ -59,8 +59,8 @@ def filtered(fn: Any) -> Any:
 
 
 def static_of(fn: Any) -> tuple[tuple[int, ...], tuple[str, ...]]:
-    """Returns which arguments of a function that `jax.jit` made are static: their numbers and names. JAX has no public
-    name for this."""
+    """Returns the numbers and names of the static arguments of a function that `jax.jit` made; none of any other. JAX
+    has no public name for them."""
     jitted, bound = getattr(fn, "__func__", fn), hasattr(fn, "__func__")
     info = getattr(jitted, "_jit_info", None)
     if info is None:

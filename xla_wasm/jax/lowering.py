@@ -244,7 +244,7 @@ class Known:
 
 
 def _restored(tree: Any, outside: Mapping[str, Any], values: Sequence[Any]) -> Any:
-    """Returns what a function returns, from its arrays and from what of it is no array."""
+    """Returns the result of a function: the tree with its arrays and its other leaves."""
     if not outside:
         return tree.unflatten(values)
     rest = iter(values)

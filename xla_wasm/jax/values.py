@@ -91,7 +91,7 @@ class Converter:
         return values
 
     def resident(self, result: int, keep: Keep, name: str) -> Resident:
-        """Returns what stands for a result that stays in the module as the state of this name."""
+        """Returns the handle of a result that stays in the module as the state of this name."""
         return Resident(keep, name, self._avals[result])
 
 

@@ -29,7 +29,7 @@ class Blocks:
         dtype = "s32" if pairs else "f32"
 
         def numbers(words: Val, step: int) -> Val:
-            """Returns what a step along k takes of a vector of words: pairs, or numbers."""
+            """Returns the numbers of one step along k from a vector of words: in each lane a pair of s16, or an f32."""
             if pairs:
                 return b.joined(b.shr_s(b.shl(b.halves(words), 12 - 4 * step), 12))
             return b.convert(number_of(b, words, step), "f32")

@@ -144,7 +144,7 @@ class InnerProducts:
         return b.add(total, b.dot(b.halves(x), b.halves(y))) if self.g.types.pairs else b.fma(x, y, total)
 
     def zeros(self, x: Left, count: int) -> list[Val]:
-        """Returns what the sums of rows begin with.
+        """Returns zeros, the values with which the sums of rows begin.
 
         In squares it is a zero that no engine knows before it has the rows' address. Cranelift gives a sum the place of
         what it begins with, and a constant's place through all loops around may be in memory.

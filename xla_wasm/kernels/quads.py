@@ -106,8 +106,8 @@ class Quads:
         return [(2 * lanes, four), (2, one)]
 
     def beginning(self, g: Gemm, tile: Tile, right: Right) -> tuple[Val, ...]:
-        """Returns what sums of a panel's columns begin with, so that what is added to the numbers of the left side's
-        quads does not count."""
+        """Returns the values with which the sums of a panel's columns begin: they cancel the number that is added to
+        those of the left side's quads."""
         b, width = self.b, -(-min(g.n, tile.nr) // g.lanes)
         zeros = [b.splat(b.const(g.types.accumulator, 0), g.lanes)] * width
         if self.shift is None:

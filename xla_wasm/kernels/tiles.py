@@ -389,6 +389,6 @@ def packed_size(g: Gemm, tile: Tile) -> int:
 
 
 def place_in_panel(g: Gemm, tile: Tile, column: int) -> int:
-    """Returns how far behind the first column of a packed panel another one lies, a multiple of the vectors' lanes."""
+    """Returns the distance in elements of a column of a packed panel from its first one."""
     stripe, inside = divmod(column, tile.stripe)
     return stripe * (packed_size(g, tile) // tile.stripes) + inside

@@ -47,7 +47,7 @@ class Access:
     stride: int
     facts: Facts
     loops: tuple[Loop, ...]
-    """Those that are open, from the outermost."""
+    """The loops that are open there, from the outermost."""
     at: int
     """The number of the statement of the kernel at which it happens: a load where its value is computed, perhaps for a
     store."""

@@ -36,7 +36,7 @@ class Exported(NamedTuple):
     """MLIR bytecode."""
     platforms: tuple[str, ...]
     inputs: tuple[TreePath, ...]
-    """Those of (args, kwargs)."""
+    """The places of the inputs in the tree of (args, kwargs)."""
     outputs: tuple[TreePath, ...]
     input_types: tuple[Aval, ...]
     output_types: tuple[Aval, ...]

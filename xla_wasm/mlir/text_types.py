@@ -285,7 +285,7 @@ class Types(Lexer):
         return tuple(scales), tuple(zero_points)
 
     def aliased(self, name: str, read: Callable[[], Any]) -> Any:
-        """Returns what an alias stands for, read once by `read`."""
+        """Returns the value of an alias, which `read` reads once from its definition."""
         key = (name, read.__name__)
         if key in self.values:
             self.weight += self.weights[key]

@@ -29,8 +29,8 @@ _WIDER = {"f16", "bf16", "f32", "f64"}
 
 
 def accepted(what: str, shape: Shape, value: Any, precise: bool) -> Array:
-    """Returns what a caller gives for an array of a shape, in the dtype to compute with; of dynamic dimensions it has
-    any size up to the bounds."""
+    """Returns a caller's value for an array of a shape, in the dtype to compute with. Dynamic dimensions have any size
+    up to their bounds. Raises ArgumentError for another dtype or shape."""
     array = np.asarray(value)
     wanted = DTYPES[shape.element_type]
     if array.dtype != wanted:

@@ -35,7 +35,7 @@ _OF_PARTS = frozenset(("abs", "sign"))
 
 
 def exactness(x: Instruction) -> Exactness:
-    """Returns how exact the result of an instruction is."""
+    """Returns the exactness of an instruction's result."""
     about = record(x)
     if about.accumulates or x.opcode in _SUMMED:
         return Exactness.SUMMED

@@ -13,5 +13,5 @@ def record(x: Instruction) -> Op:
 
 
 def reads(x: Instruction) -> list[Read]:
-    """Returns how each operand is read."""
+    """Returns the `Read` of each operand: its kind and its index map."""
     return record(x).reads(x)

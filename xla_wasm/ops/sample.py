@@ -53,7 +53,7 @@ class Sample:
     ulp: float = 0
     xla: str = ""
     shapes: tuple[Shape, ...] = ()
-    """Those of the parameters, where their layouts matter."""
+    """The shapes of the parameters, where their layouts matter."""
     host: Host = field(default_factory=Host)
 
     def module(self) -> Module:

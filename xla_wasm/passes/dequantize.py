@@ -42,7 +42,7 @@ class Stored:
     small: Instruction
     scale: Instruction | None = None
     format: str = ""
-    """That of a weight which the caller wants stored so."""
+    """The format of a weight that the caller wants stored in it; empty for any other array."""
 
     def written(self, w: Writer) -> Instruction:
         """The array of f32."""
@@ -277,7 +277,7 @@ def _rounded(w: Writer, x: Instruction, summed: Index, dtype: str, most: int) ->
 
 
 def _alike(w: Writer, scale: Instruction, x: Instruction, summed: Index) -> Instruction:
-    """Returns what has no dimensions that are `summed` in the shape of `x`."""
+    """Returns `scale`, which lacks the dimensions `summed` of `x`, broadcast to the shape of `x`."""
     return w.broadcast(scale, x.shape.dimensions, tuple(d for d in range(x.shape.rank) if d not in summed))
 
 

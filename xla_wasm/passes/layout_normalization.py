@@ -51,7 +51,7 @@ def _leave(entry: Computation, declared: Shape) -> None:
 
 
 def _pass_to_host(w: Writer, x: Instruction) -> Instruction:
-    """Gives what a request takes and brings the dimensions of its memory there."""
+    """Transposes the operands and the results of a request, so that the host sees them in the order of their memory."""
     request = x.attrs.get(REQUEST)
     if request is None:
         return x

@@ -77,8 +77,8 @@ def annotation(x: Instruction) -> list[Sharding]:
 
 
 def crossing(x: Instruction, meshes: Mapping[str, Mesh]) -> list[Sharding]:
-    """Returns how what goes into or comes out of a manual computation is cut: as Shardy says, or in the older form the
-    annotation beside it."""
+    """Returns the shardings of the value that goes into or comes out of a manual computation: Shardy's, or in the older
+    form the annotation beside it."""
     given, into = x.frontend_attributes, target(x) in INTO
     attribute = IN_SHARDINGS if into else OUT_SHARDINGS
     if attribute not in given:

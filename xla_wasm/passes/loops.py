@@ -77,8 +77,7 @@ def _settle(computation: Computation) -> None:
 
 
 def _settled(w: Writer, loop: Instruction, kept: int) -> Instruction:
-    """Returns what a loop leaves behind that keeps so many elements of its state; itself where only running it
-    tells."""
+    """Returns the state after a loop that keeps `kept` elements of it; the loop itself if only running it tells."""
     if has_effect(loop):
         return loop
     body = loop.called[0]

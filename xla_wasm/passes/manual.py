@@ -47,7 +47,7 @@ _PARTITIONED = r"_spmd(\.clone|\.\d+)*$"
 _MODULE = MESSAGES["HloModuleProto"]
 
 Leaves = list[Shards | None]
-"""For each leaf of the parameters or of the result, tokens left out, what each device has of it; None: nobody says."""
+"""For each leaf of the parameters or of the result, tokens left out, the part that each device has; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +87,7 @@ def per_device(module: Module) -> PerDevice:
 
 
 def _unknown(module: Module) -> PerDevice:
-    """The module as it is: nobody says what its arrays are parts of."""
+    """Returns the module as it is; the shards of its parameters and results are unknown."""
     return PerDevice(
         module, [None] * len(_leaves(_parameter_shapes(module))), [None] * len(_leaves([module.entry.root.shape]))
     )

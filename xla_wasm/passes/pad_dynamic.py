@@ -69,7 +69,7 @@ def _hidden_sizes(w: SizeWriter, entry: Computation) -> dict[Instruction, list[I
 
 
 def _instruction(w: SizeWriter, x: Instruction, operands: list[Padded], shapes: list[Shape]) -> Padded:
-    """Returns what stands for an instruction whose operands are declared with these shapes."""
+    """Returns the value that replaces an instruction whose operands are declared with these shapes."""
     x.operands = [o.value for o in operands]
     extents = [o.extent for o in operands]
     pass_on, rule = passing(x), RULES.get(x.opcode)

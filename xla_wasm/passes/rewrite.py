@@ -39,9 +39,9 @@ def rewrite_computation(
     """The same with one computation; it goes to `done`, behind those that rules made. Instructions with equal keys
     become one.
 
-    A rule gets each instruction on the operands that stand for its own by then. What it makes comes before the
-    instruction or in the place of it. It returns what stands for it from then on: the instruction itself, which then
-    stays, or one that is there.
+    A rule gets each instruction after its operands are replaced. The instructions that the rule makes come before this
+    one or in its place. The rule returns the instruction that replaces it in all users: the instruction itself, which
+    then stays, or one that is there.
     """
     if key is not None or not rules.keys().isdisjoint([x.opcode for x in computation.instructions]):
         sweep = _Sweep(computation, rules, done, to_fixpoint, suffixed, key)
@@ -54,8 +54,7 @@ def rewrite_computation(
 
 
 class _Sweep:
-    """A computation on its way through the rules: `result` has the instructions that stay, `values` what stands for the
-    others."""
+    """A computation on its way through the rules: `result` has what stays, `values` the replacements of the rest."""
 
     def __init__(
         self,

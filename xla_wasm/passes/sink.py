@@ -100,7 +100,7 @@ class _Sinking:
 
 
 def _back(each: tuple[T, ...], order: tuple[int, ...]) -> tuple[T, ...]:
-    """Returns what stands for each dimension of a transpose, for those of its operand."""
+    """Returns the items for the dimensions of a transpose's operand, from those for the dimensions of its result."""
     return tuple([each[order.index(d)] for d in range(len(order))])
 
 

@@ -61,7 +61,7 @@ class _Split:
 
 
 def _parameters(w: PartWriter, computation: Computation, style: str) -> dict[Instruction, Value]:
-    """Returns what stands for each parameter."""
+    """Returns the value that replaces each parameter."""
     if style in ("apply", "compare"):
         parts: dict[Instruction, list[Instruction]] = {}
         for number, p in enumerate(_in_parts(computation, 2 if style == "compare" else 1)):
@@ -87,7 +87,7 @@ def _in_parts(computation: Computation, step: int) -> list[Instruction]:
 
 
 def _instruction(w: PartWriter, x: Instruction, operands: list[Value]) -> Value:
-    """Returns what stands for an instruction, from what stands for its operands."""
+    """Returns the value that replaces an instruction, from those that replace its operands."""
     w.x = x
     op = record(x)
     if op.complex or op.effect:

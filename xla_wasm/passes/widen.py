@@ -134,7 +134,7 @@ class _Body:
     # --- every result rounded -----------------------------------------------------------------------------------
 
     def rounded(self, x: Instruction, operands: list[_Value]) -> _Value:
-        """Returns what stands for `x` such that its value is what it was in its type."""
+        """Returns the value that replaces `x`: in the type of `x` it is the same as before."""
         w = Writer(x, self.instructions)
         touched = _has_small(x.shape) or any(_has_small(o.shape) for o in x.operands)
         narrow = record(x).narrow
@@ -184,10 +184,9 @@ class _Body:
         return found
 
     def on_wide(self, rounding: bool, x: Instruction, operands: list[_Value]) -> _Value:
-        """Returns what stands for `x` with f32 in the place of the small floats that it computes, rounded or as they
-        are.
+        """Returns the value that replaces `x`, with f32 in the place of small floats that it computes, rounded or not.
 
-        What asks for a rounding gets it.
+        An operation whose result depends on the type of its operand gets the operand in that type.
         """
         w = Writer(x, self.instructions)
         if x.literal is not None and _small(x.shape):

@@ -54,8 +54,8 @@ LANES = 4
 
 
 def operations_left(x: Instruction, most: float) -> float:
-    """Returns what is left of `most` operations after computing an element of `x` again, down to views and to what lies
-    in memory, which cost nothing; below 0 where that takes more, or is no plain expression of elements."""
+    """Returns `most` less the operations for computing an element of `x` again, down to views and to values that lie in
+    memory, which cost nothing; below 0 if it takes more, or is no plain expression of elements."""
     about = record(x)
     if about.view or not about.cost or has_kernel(x) and not about.accumulates:
         return most

@@ -148,7 +148,7 @@ give from the kernel's, and the share of all its elements."""
 
 
 def _seen_through(read: Read, places: Places) -> Places:
-    """Returns where an operand is computed if its reader is computed there."""
+    """Returns the places of an operand's elements if its reader is computed at `places`."""
     if read.map.keeps_order:
         return places
     m = read.map

@@ -82,7 +82,7 @@ class Fusion:
         return Walk(self._inside(x)).root(x)
 
     def _inside(self, x: Instruction) -> Available:
-        """Returns what the kernel of `x` by itself reads from buffers."""
+        """Returns a function that is true of the values that the kernel of `x` by itself reads from buffers."""
         return lambda y: y is not x and self.available(y)
 
     # --- products ---------------------------------------------------------------------------------------------------

@@ -93,7 +93,7 @@ def _into_init(plan: Plan, poured: int | None) -> None:
 
 
 def _keep_what_is_read(plan: Plan) -> None:
-    """Gives what `init` makes a place of its own, unless one group of its steps alone needs it."""
+    """Makes the buffers that `init` writes persistent, except those that one group of its steps alone needs."""
     needed = {view.buffer.root() for view in plan.results}
     needed |= {view.buffer.root() for step in plan.steps for view in step.arguments}
     groups: dict[Buffer, set[int]] = {}

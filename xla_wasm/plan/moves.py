@@ -41,8 +41,7 @@ class Move:
 
 
 def find_move(x: Instruction, available: Available) -> Move | None:
-    """Returns what can be moved to make most of `x`, which places its operands, from an array of the same size; None:
-    too little."""
+    """Returns the move from an array of the same size that makes most of `x`, which places its operands, or None."""
     if x.opcode not in _PLACING or x.shape.bytes < _LEAST:
         return None
     found: dict[tuple[View, int], Move] = {}
@@ -89,8 +88,8 @@ def _origin(x: Instruction, available: Available) -> tuple[View | None, IndexMap
 
 
 def _region(placed: IndexMap, origin: IndexMap) -> tuple[int, int, int, int] | None:
-    """Returns how many elements are placed inside of the result, the position of the first, the one behind the last,
-    and how much further each lies than in its source; None where that differs."""
+    """Returns the number of elements that are placed inside of the result, the positions of the first and behind the
+    last, and their distance from those in the source; None if that differs, or there are none."""
     to, at = placed.position, origin.position
     if to is None or at is None or to.terms != at.terms or any(c < 0 for c, *_ in to.terms):
         return None

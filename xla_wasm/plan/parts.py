@@ -36,7 +36,7 @@ class Own:
 
 
 def share(steps: Sequence[Step]) -> tuple[list[Part | None], Own]:
-    """Returns how each step is shared, None if thread 0 does it alone, and what each other thread needs for it."""
+    """Returns the division of each step, None if thread 0 does it alone, and the memory of each other thread."""
     known: dict[tuple[object, ...], bool] = {}
     shared = [_part(step, known) for step in steps]
     pointers = max((len(s.arguments) for s, part in zip(steps, shared) if part and part.scratch), default=0)
@@ -58,7 +58,7 @@ def share(steps: Sequence[Step]) -> tuple[list[Part | None], Own]:
 
 
 def _part(step: Step, known: dict[tuple[object, ...], bool]) -> Part | None:
-    """Returns how a step is shared; places of its scratch memory come later."""
+    """Returns the division of a step, None if thread 0 does it alone; the places of its scratch memory come later."""
     func = step.func
     trips = chunk(func) if func is not None else 0
     if func is None or step.trips or not trips or -(-func.trips // trips) > MOST_CHUNKS:

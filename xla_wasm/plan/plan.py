@@ -152,7 +152,7 @@ class Step:
         return f"{what}{''.join(f' -> {t.step}' for t in self.targets)}  # {self.name}"
 
     def details(self, addresses: bool) -> list[str]:
-        """Returns what the kernel holds, constants aside, and the arguments, a line each."""
+        """Returns lines of text: the instructions that the kernel holds, constants aside, and each of its arguments."""
         held = [x.name for x in self.holds if x.literal is None]
         lines = [f"holds {', '.join(held)}"] if held else []
         for i, view in enumerate(self.arguments):

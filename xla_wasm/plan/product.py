@@ -137,7 +137,7 @@ def merges(y: Instruction, root: Instruction, available: Callable[[Instruction],
 
 
 def left_side(y: Instruction, available: Callable[[Instruction], object]) -> Instruction:
-    """Returns what a product reads as its left side: its first operand, or what that is converted from."""
+    """Returns the array that a product reads as its left side: its first operand, or the source of its conversion."""
     lhs = y.operands[0]
     return lhs.operands[0] if reads_converted(y) and not available(lhs) else lhs
 
@@ -283,14 +283,13 @@ def right_side(x: Instruction, product: Product) -> Instruction:
 
 
 def right_sides(x: Instruction, product: Product) -> list[Instruction]:
-    """Returns what is packed: the right side, and as [groups..., blocks of k, n] its scales, if it has any."""
+    """Returns the arrays that are packed: the right side, and any scales of it as [groups..., blocks of k, n]."""
     scales = x.operands[3:]
     return [right_side(x, product), *(Instruction(x.name, "reshape", s.shape, [s]) for s in scales)]
 
 
 def left_scales(x: Instruction) -> list[Instruction]:
-    """Returns what of a product's operands has the scales of its left side's blocks, and lies in memory: nothing, or
-    one array."""
+    """Returns the scales of the blocks of a product's left side, if they lie in memory: no array, or one."""
     return [scale for scale in x.operands[2:3] if scale.shape.rank]
 
 

@@ -39,7 +39,7 @@ def _range(part: str) -> tuple[str, float]:
 
 
 def _match(kind: str, name: str, quality: float) -> tuple[int, float]:
-    """Returns how specifically a range names a type, -1 if it does not, and its quality."""
+    """Returns the rank of a range for a type (2 if it names it, 1 its family, 0 all, -1 if none), and its quality."""
     if name == kind:
         return 2, quality
     if name == kind.partition("/")[0] + "/*":

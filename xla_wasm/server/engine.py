@@ -79,8 +79,8 @@ class Engine:
             self._metrics.in_progress(self._taken)
 
     async def answer(self, read: Callable[[], list[Array]], write: Callable[[Sequence[Array]], bytes]) -> bytes:
-        """Returns what `write` makes of the results for the arrays that `read` gives. Both run in threads, and may
-        raise a Problem."""
+        """Runs the program on the arrays that `read` gives, and returns the bytes that `write` makes of the results.
+        Both run in threads, and may raise a Problem."""
         with self._place():
             try:
                 if self._batcher is None:

@@ -58,8 +58,8 @@ class Workbench:
         return explain(self.module, self.text, options or Options())
 
     def compare(self, inputs: Iterable[bytes], outputs: Iterable[bytes]) -> list[dict[str, Any]]:
-        """Returns how far results lie from the reference evaluator's, given as bytes in row-major order. Needs NumPy
-        and ml_dtypes."""
+        """Returns the differences of results from the reference evaluator's. Inputs and results are bytes in row-major
+        order. Raises UnsupportedError without NumPy and ml_dtypes."""
         try:
             import numpy as np
 

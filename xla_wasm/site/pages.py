@@ -124,8 +124,8 @@ def _links() -> bytes:
 
 @functools.cache
 def _compiled_example(source: Path) -> bytes:
-    """Returns what the playground shows of an example before its own compiler is there: JSON with what `explain` tells,
-    and the module."""
+    """Returns the JSON that the playground shows of an example before its own compiler is there: the result of
+    `explain`, and the module."""
     bench = Workbench(source.read_text(encoding="utf-8"))
     wasm = bench.compile().wasm
     return json.dumps({"explained": bench.explain(), "wasm": base64.b64encode(wasm).decode()}).encode()

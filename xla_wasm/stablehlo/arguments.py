@@ -40,7 +40,7 @@ def sharding_of_tuple(parts: Sequence[bytes | None]) -> bytes:
 
 
 def frontend_attributes(attributes: Attributes) -> dict[str, str]:
-    """Those of an operation, an argument or a module, with what Shardy says."""
+    """Returns the frontend attributes of an operation, an argument or a module, with Shardy's among them."""
     found = {}
     given = attributes.get("mhlo.frontend_attributes")
     if isinstance(given, dict):
@@ -55,8 +55,8 @@ def frontend_attributes(attributes: Attributes) -> dict[str, str]:
 
 
 def aliases(entry: Op, left_out: Any) -> tuple[list[Alias], list[tuple[int, tuple[int, ...]]]]:
-    """Returns which results may take the place of which parameters, and which parameters may be overwritten. Some
-    arguments are no parameters."""
+    """Returns the aliases of results and parameters, and the parameters that may be overwritten. Arguments in
+    `left_out` are no parameters."""
     found: list[Alias] = []
     donors: list[tuple[int, tuple[int, ...]]] = []
     results = len(entry.regions[0][0].ops[-1].operands)

@@ -129,7 +129,7 @@ def _marks(entry: Op, block: Block) -> Sequence[Mapping[str, object]]:
 
 
 def _dictionaries(entry: Op, key: str) -> tuple[Mapping[str, Any], ...]:
-    """Returns what the program says of each argument or result; nothing if it says so of none."""
+    """Returns the dictionaries of the program's arguments or results; empty if there are none. Raises ParseError."""
     found = entry.attributes.get(key) or ()
     if not isinstance(found, tuple) or not all(isinstance(given, dict) for given in found):
         raise ParseError(f"jax.export: {key} of the program must be a list of dictionaries")

@@ -160,8 +160,8 @@ def _may_fold(x: Instruction) -> bool:
 
 
 def _called(x: Instruction) -> Instruction | None:
-    """Returns what a call, or an element of its result, is in the function: its arguments are constants there if they
-    are known."""
+    """Returns the instruction in the called function that a call, or an element of its result, stands for; None for any
+    other. Arguments that are known are constants there."""
     if x.opcode == "call":
         return x.called[0].root
     if x.opcode == "get-tuple-element" and x.operands[0].opcode == "call":

@@ -52,7 +52,7 @@ def has_quantized(op: Op) -> bool:
 
 
 def quantized_operation(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
-    """Returns what an operation becomes that has such operands or results."""
+    """Returns the results of an operation with quantised operands or results. Raises UnsupportedError."""
     if op.name in _MOVED:
         _check_moved(op)
     if op.name in _MOVED or op.name in _AS_STORED:
@@ -162,6 +162,6 @@ def _check_moved(op: Op) -> None:
 
 
 def _parameters(q: Quantized) -> set[tuple[object, ...]]:
-    """Returns what tells the elements' meaning, at each place along the axis."""
+    """Returns the parameters of a quantised type at each place along its axis: scale, zero point, types and range."""
     rest = (q.storage, q.expressed, q.minimum, q.maximum)
     return {(scale, point, *rest) for scale, point in zip(q.scales, q.zero_points)}

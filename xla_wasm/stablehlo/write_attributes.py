@@ -122,7 +122,7 @@ def _scatter(x: Instruction) -> Attributes:
 
 
 def precision(config: PrecisionConfig) -> Attributes:
-    """Returns how exact the operands of a product are to be."""
+    """Returns the attribute for the precision of a product's operands; empty if all have the default."""
     if all(p == "default" for p in config.operand_precision):
         return {}
     return {"precision_config": "[" + ", ".join(word("precision", p.upper()) for p in config.operand_precision) + "]"}

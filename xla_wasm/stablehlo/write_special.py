@@ -330,8 +330,7 @@ def _transfer(x: Instruction, to_host: int) -> dict[str, str]:
 
 
 def _frontend(x: Instruction) -> dict[str, str]:
-    """Returns what the front end says of an instruction, without its sharding, which is that of all that the
-    instruction gives."""
+    """Returns the front end's attributes of an instruction without its sharding, which is that of its whole result."""
     return {key: text for key, text in noted(x).items() if key != "mhlo.sharding"}
 
 

@@ -92,8 +92,7 @@ def _with(type_: str, fields: dict[str, str]) -> str:
 
 
 def _notes(module: Module) -> dict[tuple[int, Index], dict[str, str]]:
-    """Returns what a module says of parts of its parameters: that their memory may be used again, and for which
-    result."""
+    """Returns the attributes of parts of parameters: that their memory may be used again, and for which result."""
     outputs = {index: number for number, (index, _) in enumerate(module.entry.root.shape.leaves())}
     found: dict[tuple[int, Index], dict[str, str]] = {}
     for output, parameter, index, _ in module.input_output_alias:

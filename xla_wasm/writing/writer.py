@@ -1,8 +1,8 @@
 """Writing HLO: every instruction that the compiler makes is made by a `Writer`, which fills in the defaults of
 attributes and infers the shape through the operation's record.
 
-A rule takes a `Writer` and an instruction, and returns the instruction that stands for it from then on: one that it
-made with the writer's methods, an operand, or the instruction itself where nothing is to be done.
+A rule takes a `Writer` and an instruction, and returns the instruction that replaces it: one that it made with the
+writer's methods, an operand, or the instruction itself where nothing is to be done.
 """
 
 from __future__ import annotations
@@ -189,8 +189,7 @@ class Writer:
         return a if permutation == tuple(range(len(permutation))) else self.op("transpose", a, dimensions=permutation)
 
     def transpose_back(self, a: Instruction, permutation: Index) -> Instruction:
-        """Returns what `transpose` has made of the result: dimension `permutation[i]` of the result is dimension i of
-        the operand."""
+        """Returns the operand of which `transpose` makes `a`: its dimension `permutation[i]` is dimension i of `a`."""
         return self.transpose(a, tuple(permutation.index(d) for d in range(len(permutation))))
 
     def slice(self, a: Instruction, start: Index, limit: Index, stride: Index | None = None) -> Instruction:

@@ -276,8 +276,8 @@ class _Reader:
 
 
 def _kept(kept: Kept, name: str, message: Message, data: Buffer, read: Callable[[Buffer], Any]) -> Any:
-    """Returns what `read` makes of the message in a field of that name. One that holds unknown fields is kept, and its
-    known part read."""
+    """Returns the value that `read` makes of the message in a field of that name. A message with unknown fields is
+    added to `kept`, and its known part is read."""
     try:
         return read(data)
     except UnknownFields:

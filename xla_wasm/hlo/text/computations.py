@@ -387,12 +387,12 @@ _COMMON: dict[str, Callable[[Computations, Instruction, Scope], None]] = {
     "backend_config": Computations._backend_config,
     "control-predecessors": Computations._predecessors,
 }
-"""Attributes that every opcode may have, and what reads them into the instruction."""
+"""Attributes that every opcode may have, and the functions that read them into the instruction."""
 _UNKNOWN: dict[str, tuple[str, Callable[[Lexer], bytes]]] = {
     "statistics": ("statistics_viz", statistics),
     "origin": ("original_value", origin),
 }
-"""Those that are kept as fields of the proto, and what reads them."""
+"""Attributes that are kept as fields of the proto: the field, and the function that reads its bytes."""
 
 
 def _roles(conditional: Instruction) -> tuple[str, ...]:

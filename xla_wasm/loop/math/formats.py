@@ -15,7 +15,7 @@ def hex_floats(text: str) -> tuple[float, ...]:
 
 
 def alternating(coefficients: tuple[float, ...]) -> tuple[float, ...]:
-    """Those of the polynomial in -x."""
+    """Returns the coefficients of the polynomial in -x."""
     return tuple(c * (-1) ** i for i, c in enumerate(coefficients))
 
 

@@ -41,7 +41,7 @@ _SINGLE: dict[str, Callable[..., Number]] = {
     "sinh": sinh,
     "tan": tan,
 }
-"""Those that f64 has C functions for."""
+"""The functions of f32 that f64 has C functions for."""
 
 _SYMBOLS = {"power": "pow", "remainder": "fmod"}
 

@@ -41,7 +41,7 @@ class Number:
 
     @property
     def format(self) -> Format:
-        """That of a float."""
+        """Returns the format of this float."""
         return FORMATS[self.x.dtype]
 
     def const(self, number: float) -> Number:
@@ -84,7 +84,7 @@ class Number:
 
     @property
     def bits(self) -> Number:
-        """Those of a float as an integer."""
+        """Returns the bits of this float as an integer."""
         return self.bitcast(INTEGERS[self.x.dtype])
 
     def bitcast(self, dtype: str) -> Number:

@@ -182,7 +182,7 @@ def _scattered(
 
 
 def _in_order(e: Writer, rank: Instruction, own: Instruction, theirs: Sequence[Instruction]) -> list[Instruction]:
-    """Returns what this device of a group has and what the others have, in the order of the group."""
+    """Returns the arrays of all devices of a group, in its order: this device's own, and those of the others."""
     parts = [own] * (len(theirs) + 1)
     for i, row in enumerate(theirs):
         # Who comes after this device stands one place further down.
@@ -348,7 +348,7 @@ def _collective_broadcast(e: Writer, x: Instruction) -> Instruction:
 
 
 def _received(e: Writer, to: Instruction, source: Instruction, operands: Sequence[Instruction]) -> list[Instruction]:
-    """Returns what one device sends, or zeros where it is none."""
+    """Returns the arrays that `source` sends to this device, or zeros if it is -1; this device's own go to `to`."""
     zeros = [e.full(o.shape.element_type, (1, *o.shape.dimensions), 0) for o in operands]
     came = exchange(e, Route(to, source), operands, [z.shape for z in zeros], zeros)
     return [e.reshape(y, o.shape.dimensions) for y, o in zip(came, operands)]

@@ -78,7 +78,7 @@ class Group:
 
 
 def mode(x: Instruction) -> str:
-    """Returns what the numbers in the groups of `x` are, in XLA's terms."""
+    """Returns the mode of the groups of `x`, in XLA's terms: they have numbers of replicas, partitions or devices."""
     if is_between_devices(x):
         return "cross_partition" if by_partition(x) else "cross_replica"
     if x.attrs.get("channel_id") is None:

@@ -45,7 +45,7 @@ class Grid:
 
 
 def mode(instr: Instruction) -> str:
-    """Returns what the numbers in the groups (or pairs) of a collective are."""
+    """Returns the kind of the numbers in the groups (or pairs) of a collective."""
     if instr.attrs["channel_id"] is None:
         return BY_REPLICA
     if instr.opcode not in _ALL_PARTITIONS:

@@ -17,7 +17,7 @@ from .membership import group_of, pairs_of
 
 
 def _zeros(shape: Shape) -> Value:
-    """Returns what 0 is in the element type: f8e8m0fnu has NaN for it."""
+    """Returns 0 converted to the element type, in the shape: f8e8m0fnu has NaN for it."""
     return (
         tuple(map(_zeros, shape.tuple_shapes))
         if shape.is_tuple
@@ -117,7 +117,7 @@ def _all_gather(instr: Instruction, rows: Rows, place: int, call: Any) -> list[A
 
 
 def _all_to_all(instr: Instruction, rows: Rows, place: int, call: Any) -> list[Array]:
-    """Returns what every device has for this one: a block of its only operand, or one of its operands."""
+    """Returns the part that each device has for this one: a block of its only operand, or one of its operands."""
     if instr.attrs["dimensions"]:
         (dim,) = instr.attrs["dimensions"]
         return [np.concatenate([_blocks(instr, x, dim, len(rows))[place] for (x,) in rows], dim)]

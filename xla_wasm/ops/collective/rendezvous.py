@@ -79,7 +79,7 @@ class Rendezvous:
         self._states = [_State() for _ in range(self.grid.size)]
 
     def run(self, work: Callable[[Device], Result]) -> list[Result]:
-        """Returns what every device makes of `work`. If one fails, the others end too, and its error is raised."""
+        """Runs `work` on every device; returns the results in order. If one fails, all end, and its error is raised."""
         results: dict[int, Result] = {}
 
         def live(device: Device) -> None:

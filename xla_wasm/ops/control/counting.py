@@ -64,7 +64,7 @@ def _integer(x: Instruction) -> int | None:
 
 
 def _step(x: Instruction, i: int, of_tuple: bool) -> int | None:
-    """Returns what a trip adds to element `i` of the state, whose next value is `x`; None if it does something else."""
+    """Returns the number that a trip adds to element `i` of the state, whose next value is `x`; None if unknown."""
     if _is_element(x, i, of_tuple):
         return 0
     if x.opcode not in ("add", "subtract"):
@@ -77,7 +77,7 @@ def _step(x: Instruction, i: int, of_tuple: bool) -> int | None:
 
 
 def _trips(condition: Computation, starts: list[int | None], steps: list[int | None], of_tuple: bool) -> int | None:
-    """Returns how often the condition holds before it fails for the first time; None if that is unknown, or never."""
+    """Returns the number of trips before the condition first fails; None if that is unknown, or it never fails."""
     root = condition.root
     if root.opcode != "compare":
         return None

@@ -26,7 +26,7 @@ def _operand(w: Writer, x: Instruction) -> Instruction:
 
 
 def _context(w: Writer, shape: Shape) -> Instruction:
-    """Returns what a backend would keep between start and done: of the declared shape, and zero."""
+    """Returns the context that a backend would keep between start and done: zeros of the declared shape."""
     if shape.is_tuple:
         return w.tuple([_context(w, s) for s in shape.tuple_shapes])
     made = w.full(shape.element_type, shape.dimensions, 0) if shape.rank else w.scalar(shape.element_type, 0)

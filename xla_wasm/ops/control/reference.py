@@ -55,7 +55,7 @@ def _barrier(instr: Instruction, operands: list[Value], call: Any) -> Value:
 
 
 def _context(shape: Shape) -> Value:
-    """Returns what a backend would keep between start and done: zeros."""
+    """Returns the context that a backend would keep between start and done: zeros."""
     if shape.is_tuple:
         return tuple(_context(s) for s in shape.tuple_shapes)
     return None if shape.is_token else np.zeros(shape.dimensions, DTYPES[shape.element_type])

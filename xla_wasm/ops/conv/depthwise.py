@@ -37,7 +37,7 @@ def depthwise_kernel(
         """A block of pixels, from `first` on, of the row at `index`."""
 
         def pixel(at: Index, c: Affine, feature: int) -> Val:
-            """Returns what the results at `c` read of the image at a place: `feature` is its number in their groups."""
+            """Returns the image's elements at a place that the results at `c` read: of each group the given feature."""
             if d.inputs == 1:
                 return b.load(image.number, image.position((*at, c)), d.dtype)
             position = image.position((*at, c * (d.inputs // d.outputs)))

@@ -29,8 +29,7 @@ def _nothing(e: Writer, x: Instruction) -> Instruction:
 
 
 def _dropped(e: Writer, x: Instruction) -> Instruction:
-    """Returns what is left of a callback without results that no host is asked to run: the tokens, which are empty
-    tuples by now."""
+    """Returns the tokens of a callback without results that no host is asked to run; they are empty tuples by now."""
     return e.tuple([e.tuple(()) for _ in x.shape.tuple_shapes])
 
 

@@ -55,7 +55,7 @@ def _leaves(value: Value) -> list[Value]:
 
 
 def _of_function(instr: Instruction, given: Any) -> Value:
-    """Returns what a function gave, as the value of a custom call."""
+    """Returns the arrays of a function as a custom call's value. Raises ArgumentError if they are not as declared."""
     results = list(given) if isinstance(given, (tuple, list)) else [] if given is None else [given]
     leaves = [s for _, s in instr.shape.leaves() if not s.is_token]
     for array, shape in zip(results, leaves):

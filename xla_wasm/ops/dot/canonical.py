@@ -84,12 +84,12 @@ def arranged(w: Writer, x: Instruction, batches: Sequence[int], *parts: Sequence
 
 
 def canonical_numbers(batches: int) -> DotDimensionNumbers:
-    """Those of [batch..., m, k] and [batch..., k, n]."""
+    """Returns the dimension numbers of a product of [batch..., m, k] and [batch..., k, n]."""
     return DotDimensionNumbers((batches + 1,), (batches,), tuple(range(batches)), tuple(range(batches)))
 
 
 def _narrowest(x: Instruction) -> Instruction:
-    """Returns what an operand is made from by a conversion that changes no number."""
+    """Returns the operand of a conversion that changes no number; any other instruction itself."""
     return x.operands[0] if is_widening(x) else x
 
 

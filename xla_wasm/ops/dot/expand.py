@@ -13,8 +13,8 @@ Span = tuple[Instruction, Instruction]
 
 
 def ragged_prefix(numbers: RaggedDotDimensionNumbers, lhs_rank: int, side: int = 0) -> tuple[str, int, Index]:
-    """Returns how the groups lie: the mode (batch, contracting or free), and of operand `side` the ragged dimension and
-    those before it.
+    """Returns the mode of the groups (batch, contracting or free), and of operand `side` the ragged dimension and the
+    dimensions before it.
 
     Group sizes may differ along the batch dimensions and along the dimensions of the ragged one's kind that precede it.
     """

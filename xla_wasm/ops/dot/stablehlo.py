@@ -30,7 +30,7 @@ def _product(e: Mapper, op: Op, left: Instruction, right: Instruction, numbers: 
 
 
 def _element_type(e: Mapper, op: Op, left: Instruction) -> str:
-    """That of the result, which may be wider than the operands'."""
+    """Returns the element type of the result, which may be wider than the operands'."""
     shape = e.result_shape(op)
     return shape.element_type if shape is not None else left.shape.element_type
 

@@ -54,8 +54,7 @@ def _reduce_window(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padd
 
 
 def _ignoring(w: SizeWriter, x: Instruction, live: Instruction | None) -> Instruction:
-    """The reduction of what is live: the rest becomes the reducer's neutral number, or its presence is carried
-    along."""
+    """The reduction of what is live: the rest becomes the reducer's neutral element, or is marked by a flag."""
     if live is None:
         return w.clone(x)
     count = len(x.operands) // 2

@@ -17,8 +17,7 @@ def _extent(literal: Literal) -> Extent:
 
 
 def _custom_call(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
-    """Returns what a call means. Raises an error if that is not of the declared shape: nothing has compared them so
-    far."""
+    """Returns the value of a custom call. Raises an error if it has another shape than declared: nothing checked it."""
     declared = static(x.shape)
     made = _meaning(w, x, extents)
     if made.value.shape.without_layout() != declared:

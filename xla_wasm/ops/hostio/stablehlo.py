@@ -28,7 +28,7 @@ def _infeed(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]
 
 
 def _data_shapes(e: Mapper, op: Op) -> list[Shape]:
-    """Those of the results but the last, a token."""
+    """Returns the shapes of all results but the last. Raises ParseError unless that is a token."""
     if not op.results or op.results[-1].type != "token":
         raise ParseError(f"{where(op)}: its last result must be a token")
     shapes = [e.declared(value.type) for value in op.results[:-1]]

@@ -70,7 +70,7 @@ class _Numbers(NamedTuple):
     starts: tuple[int, ...]
     """The operand's dimensions that an index vector starts."""
     removed: tuple[int, ...]
-    """Those left out of a window."""
+    """The operand's dimensions that a window leaves out."""
     batching: tuple[int, ...]
     index_batching: tuple[int, ...]
 

@@ -21,7 +21,7 @@ _TRANSPOSES = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 
 def _configured(x: Instruction, name: str) -> str:
-    """Returns what the call's dictionary of attributes has under a name, or nothing."""
+    """Returns the value of a name in the call's dictionary of attributes, as text; empty if it has none."""
     config = x.attrs.get("backend_config") or ""
     text = config.decode("utf-8", "replace") if isinstance(config, bytes) else str(config)
     found = re.search(rf"\b{name}\s*=\s*(\w+)", text)

@@ -14,7 +14,7 @@ from ...writing.writer import Writer
 
 
 def bitcast(w: Writer, x: Instruction, source: Shape) -> Instruction:
-    """Returns what stands for the bitcast of an array that lies as `source`."""
+    """Returns the instruction that replaces the bitcast of an array with the layout of `source`; else `x` itself."""
     return _Bitcast(w, x).made_from(source) if x.shape.is_array else x
 
 
@@ -40,7 +40,7 @@ class _Bitcast:
         (self.value,) = x.operands
 
     def made_from(self, source: Shape) -> Instruction:
-        """Returns what stands for the bitcast of an array that lies as `source`."""
+        """Returns the instruction that replaces the bitcast of an array with the layout of `source`."""
         target = self.x.shape
         tiled = not (is_plain(source) and is_plain(target))
         if tiled:

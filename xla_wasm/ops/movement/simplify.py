@@ -21,7 +21,7 @@ def _view(w: Writer, x: Instruction) -> Instruction:
 
 
 def _having(w: Writer, x: Instruction, m: IndexMap, o: Instruction) -> Instruction | None:
-    """Returns what stands in the place of `x` where that reads `o` through this map; None if no one operation does."""
+    """Returns an instruction that reads `o` through this map in the place of `x`; None if none does, or `x` is it."""
     if m.is_identity:
         return o if o.shape.element_type == x.shape.element_type else None
     if o.shape.size == 1 and not m.keeps_order:

@@ -33,8 +33,7 @@ class Best:
 
 
 def best(x: Instruction) -> Best | None:
-    """Returns what a reduction of an array, and of the places of its elements along one dimension, looks for; None if
-    it is another one."""
+    """Returns the aim of a reduction of an array and its elements' places along one dimension; None of any other."""
     if x.opcode != "reduce" or len(x.operands) != 4 or len(x.attrs["dimensions"]) != 1:
         return None
     operand, places = x.operands[:2]
@@ -64,7 +63,7 @@ def best(x: Instruction) -> Best | None:
 
 
 def _coordinate(x: Instruction, index: Index, count: int) -> Affine | None:
-    """Returns what an array of places, less than `count`, has at an index; None if that is unknown."""
+    """Returns the element at an index of an array of places, which are less than `count`; None if it is unknown."""
     if x.opcode == "iota":
         return index[x.attrs["iota_dimension"]]
     if x.opcode == "convert" and TYPES[x.operands[0].shape.element_type].kind in ("signed", "unsigned"):
@@ -97,8 +96,8 @@ def _looks_for(reducer: Computation, none: bool, greatest: bool) -> bool:
 
 
 def _outcome(reducer: Computation, numbers: int, places: int) -> tuple[str, str] | None:
-    """Returns what a reducer chooses where its numbers and places have this order; None if it does anything else than
-    choose."""
+    """Returns the parameters that a reducer chooses, a number's and a place's, where its numbers and places have this
+    order; None if it does anything else than choose."""
     made: dict[Instruction, str | bool] = {}
     own = reducer.parameters[0].shape.element_type
     for x in reducer.instructions:
@@ -117,8 +116,8 @@ def _outcome(reducer: Computation, numbers: int, places: int) -> tuple[str, str]
 
 
 def _chosen(x: Instruction, operands: list[str | bool], own: str, numbers: int, places: int) -> str | bool | None:
-    """Returns which parameter an instruction of a reducer of numbers of the type `own` gives, or whether a condition
-    holds."""
+    """Returns the parameter that an instruction of a reducer of numbers of the type `own` gives, or True or False for a
+    condition; None for anything else."""
     if x.opcode == "parameter":
         return "aibj"[x.attrs["parameter_number"]]
     if x.opcode == "convert" and TYPES[x.shape.element_type].kind == "float" and operands[0] in ("a", "b"):
@@ -146,7 +145,7 @@ def _chosen(x: Instruction, operands: list[str | bool], own: str, numbers: int, 
 
 
 def _order(p: str | bool, q: str | bool, numbers: int, places: int) -> int:
-    """Returns how two parameters lie to each other."""
+    """Returns the order of two parameters, such as _LESS."""
     if p == q:
         none = p == "a" and numbers in (_A_NONE, _BOTH_NONE) or p == "b" and numbers in (_B_NONE, _BOTH_NONE)
         return _BOTH_NONE if none else _EQUAL
@@ -197,7 +196,7 @@ class Running:
         return [self.b.splat(v, lanes) for v in (state if is_float(self.dtype) else state[:1])]
 
     def glanced(self, state: list[Val], value: Val) -> list[Val]:
-        """That state with one more element in each lane: the best, and of floats whether all are numbers."""
+        """Returns a glance's state with one more element in each lane: the best, and of floats if all are numbers."""
         return self.both(state, [value, self.b.eq(value, value)])
 
     def both(self, p: list[Val], q: list[Val]) -> list[Val]:

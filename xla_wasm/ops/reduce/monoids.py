@@ -1,5 +1,4 @@
-"""The operations by which most programs reduce: associative and commutative, each with a neutral number (see
-`neutral`)."""
+"""The operations by which most programs reduce: associative, commutative, with a neutral element (see `neutral`)."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from ...hlo.ir import Computation
 
 MONOIDS = ("add", "multiply", "maximum", "minimum", "and", "or", "xor")
 IDEMPOTENT = ("maximum", "minimum", "and", "or")
-"""Those to which it makes no difference if they take an element twice."""
+"""The monoids whose result stays the same if they take an element twice."""
 
 
 def monoid(computation: Computation) -> str | None:

@@ -1,4 +1,4 @@
-"""The numbers that monoids leave every other number as it is with."""
+"""The neutral elements of monoids."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ from ...hlo.types import TYPES, limits
 
 
 def neutral(opcode: str, dtype: str) -> complex | float | int | None:
-    """The Python number that `opcode` leaves every other of the type as it is with; None if there is none, or none that
-    the type has."""
+    """Returns the neutral (identity) element of `opcode` in a type; None if there is none, or the type lacks it."""
     kind = TYPES[dtype].kind
     if kind == "pred":
         return int(opcode in ("multiply", "minimum", "and"))

@@ -15,7 +15,7 @@ _LEAST = 4
 
 
 def neutral_value(b: Builder, opcode: str, dtype: str) -> Val:
-    """The neutral number of a monoid as a value."""
+    """Returns the neutral element of a monoid as a value."""
     number = neutral(opcode, dtype)
     assert isinstance(number, (int, float))
     return b.const(dtype, number)
@@ -43,7 +43,7 @@ class Running:
         return [self.combine(p[0], q[0])]
 
     def result(self, state: list[Val]) -> Val:
-        """Returns what the state stands for."""
+        """Returns the result of each lane from its state."""
         return state[0]
 
 
@@ -89,6 +89,6 @@ class _Extreme(Running):
 def running(
     b: Builder, opcode: str, dtype: str, combine: Callable[[Val, Val], Val], lanes: int, elements: int
 ) -> Running:
-    """Returns how a reducer that is the monoid `opcode` goes through so many elements, in so many lanes."""
+    """Returns the steps of a reducer that is the monoid `opcode`, through so many elements in so many lanes."""
     extreme = opcode in ("maximum", "minimum") and dtype in ("f32", "f64") and lanes > 1 and elements >= _LEAST
     return (_Extreme if extreme else Running)(b, opcode, dtype, combine)

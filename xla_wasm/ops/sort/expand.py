@@ -12,8 +12,7 @@ _SHORT = 32
 _SHARE = 4
 """The best are found without a sort where the row is at least so many times longer."""
 _PAIRS = 32
-"""Those that are found are compared with one another: so many comparisons take as long as the sort needs for an
-element."""
+"""The comparisons that take as long as the sort needs for an element: the best are compared with one another."""
 
 
 def _topk(e: Writer, x: Instruction) -> Instruction:

@@ -114,7 +114,7 @@ def _needed(root: Instruction) -> dict[Instruction, None]:
 
 
 def _side(root: Instruction) -> int | None:
-    """Returns which of the two elements an expression is made of; None if of both or neither."""
+    """Returns the number, 0 or 1, of the element that an expression is made of; None if of both or neither."""
     sides = {x.attrs["parameter_number"] % 2 for x in _needed(root) if x.opcode == "parameter"}
     return sides.pop() if len(sides) == 1 else None
 

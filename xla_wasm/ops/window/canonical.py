@@ -20,7 +20,7 @@ def padding(side: WindowDimension) -> PaddingDimension:
 
 
 def _reduce_window(w: Writer, x: Instruction) -> Instruction:
-    """Padding with the reducer's identity is the same as skipping the padding, and costs no test per element."""
+    """Padding with the reducer's neutral element is the same as skipping the padding, and costs no test per element."""
     inits = x.operands[len(x.operands) // 2 :]
     if not x.operands[0].shape.size:
         # Windows over nothing but padding.

@@ -65,7 +65,7 @@ def _number(computation: Computation, names: tuple[int, int], numbers: dict[obje
         elif x.opcode == "constant":
             attrs = bytes(x.attrs["literal"].data)
         elif (x.opcode == "abs" or _tests_for_nan(x)) and x.operands[0].opcode == "subtract":
-            # a - b and b - a have the same magnitude, and are no numbers both or neither.
+            # a - b and b - a have the same magnitude, and if one is NaN, so is the other.
             parts = sorted(own[o] for o in x.operands[0].operands)
         elif x.opcode in MONOIDS or (x.opcode == "compare" and x.attrs["direction"] in ("EQ", "NE")):
             parts.sort()

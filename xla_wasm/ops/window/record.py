@@ -15,7 +15,7 @@ _WINDOW = Attr("window", "window", (15,), Window())
 
 
 def _places(instr: Instruction, shape: Shape, rule: int) -> list[int]:
-    """Returns how often the window fits along each dimension."""
+    """Returns the number of places of the window along each dimension."""
     window = instr.attrs["window"]
     if window is None or len(window.dimensions) != shape.rank:
         raise broken(
