@@ -271,13 +271,11 @@ def _manifest(
     target: Target,
     room: driver.Layout,
     kind: str,
-    inits: Sequence[dict[str, Any]],
+    sidecar: Sequence[dict[str, Any]],
     devices: Devices | None,
 ) -> dict[str, Any]:
-    """Returns the manifest: what hosts need to know, but for the size of the memory, which is not known yet, and the
-    hash, which is taken of all else.
-
-    The sidecar's constants come first: the other `init` steps may read them."""
+    """Returns the manifest, without the size of the memory, which is not known yet, and the hash, which is taken of all
+    else. `sidecar` has the `init` steps of its constants."""
     state = interface.state
     steps = [s.name for s in all_steps(plan)]
     parameters = []
@@ -289,34 +287,7 @@ def _manifest(
         role = "weight" if i in interface.weights else "state" if i in state else "input"
         entry = _array(name, shape, view, role) | given_sizes[i] | given_shards[i]
         parameters.append(entry | {"alias": state.get(i), "init": None})
-    inits = list(inits)
-    named = {entry["index"] for entry in inits}  # by the entries of the sidecar
-
-    def prepares(index: int, name: str) -> dict[str, Any]:
-        return {"index": index, "kind": "segment", "name": name, "staging": 0, "bytes": 0}
-
-    groups = [(index, group) for group, index in _first_calls(plan).items()]
-    first = 1 + len(plan.weights)
-    inits += [
-        prepares(index, plan.poured[group - first].name)
-        for index, group in groups
-        if group >= first and index not in named
-    ]
-    inits += [prepares(index, "constants") for index, group in groups if group == 0]
-    for index, group in groups:
-        if not 0 < group < first:
-            continue
-        weight = parameters[interface.weights[group - 1]]
-        weight["init"] = len(inits)
-        made = {
-            "index": index,
-            "kind": "weight",
-            "name": weight["name"],
-            "staging": weight["offset"],
-            "bytes": weight["bytes"],
-        }
-        part = plan.weights[group - 1].part
-        inits.append(made | ({"part": part} if part else {}))
+    inits = _inits(plan, interface, parameters, sidecar)
     replaced = set(state.values())
     made_sizes, made_shards = (
         _sizes(interface.results, plan.results),
@@ -349,6 +320,42 @@ def _manifest(
         **({} if kind == MODULE else {"kind": kind}),
         "stateful": any(b.kind == "persistent" and b.data is not None for b in plan.buffers),
     }
+
+
+def _inits(
+    plan: Plan, interface: Interface, parameters: list[dict[str, Any]], sidecar: Sequence[dict[str, Any]]
+) -> list[dict[str, Any]]:
+    """Returns the `init` steps: those of the sidecar first, since others may read its constants, then what prepares
+    constants, then the weights, whose parameters get their number."""
+    inits = list(sidecar)
+    named = {entry["index"] for entry in inits}
+
+    def prepares(index: int, name: str) -> dict[str, Any]:
+        return {"index": index, "kind": "segment", "name": name, "staging": 0, "bytes": 0}
+
+    groups = [(index, group) for group, index in _first_calls(plan).items()]
+    first = 1 + len(plan.weights)
+    inits += [
+        prepares(index, plan.poured[group - first].name)
+        for index, group in groups
+        if group >= first and index not in named
+    ]
+    inits += [prepares(index, "constants") for index, group in groups if group == 0]
+    for index, group in groups:
+        if not 0 < group < first:
+            continue
+        weight = parameters[interface.weights[group - 1]]
+        weight["init"] = len(inits)
+        made = {
+            "index": index,
+            "kind": "weight",
+            "name": weight["name"],
+            "staging": weight["offset"],
+            "bytes": weight["bytes"],
+        }
+        part = plan.weights[group - 1].part
+        inits.append(made | ({"part": part} if part else {}))
+    return inits
 
 
 def _first_calls(plan: Plan) -> dict[int, int]:

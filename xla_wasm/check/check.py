@@ -89,8 +89,21 @@ def check(
         if not agree:
             console.print("--isolate finds the first instruction that differs")
         return agree
+    return _isolated(console, module, options, given[0], agree, reproducer, facts)
+
+
+def _isolated(
+    console: Console,
+    module: Module,
+    options: Options,
+    arguments: list[Array],
+    agree: bool,
+    reproducer: Path | None,
+    facts: dict[str, Any],
+) -> bool:
+    """Prints the first instruction that differs, and writes the reproducer. Returns false then, and otherwise `agree`."""
     with console.status("isolating") as status:
-        found = isolate(module, given[0], compiled(options), lambda text: status.update(Text(f"isolating: {text}")))
+        found = isolate(module, arguments, compiled(options), lambda text: status.update(Text(f"isolating: {text}")))
     if found is None:
         reason = "every instruction agrees, too" if agree else "rounding errors grow on their way through the module"
         console.print(f"no instruction differs, by itself or with those around it: {reason}")

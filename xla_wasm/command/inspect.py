@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
@@ -18,6 +18,9 @@ from ..target import MODULE, SERVER
 from . import report
 from .base import AnyPath, DimOption, Engine, JsonOption
 from .opening import read, shown
+
+if TYPE_CHECKING:
+    from ..host.manifest import Manifest
 
 
 def inspect(
@@ -69,21 +72,42 @@ def inspect(
         options = Options(target=engine.target, tune=engine.tune)
         artifact = source if isinstance(source, Artifact) else compile(source, options)
     manifest = Manifest.parse(artifact.manifest)
-    table = report.table("", "name", "type", "kind", ">bytes")
-    for title, leaves in (("parameter", manifest.parameters), ("result", manifest.results)):
-        rows = facts[f"{title}s"] = [{"name": x.name, "type": str(x), "kind": x.kind, "bytes": x.bytes} for x in leaves]
-        for i, row in enumerate(rows):
-            table.add_row(f"{title} {i}", row["name"], row["type"], row["kind"], f"{row['bytes']:,}")
-    facts["host"] = []
+    facts |= _interface(manifest)
+    _print_interface(console, facts)
+    facts["compiled"] = _compiled(artifact, manifest)
+    if as_json:
+        report.print_json(facts)
+    else:
+        _print_compiled(console, facts["compiled"])
+
+
+def _interface(manifest: Manifest) -> dict[str, list[dict[str, Any]]]:
+    """Returns the arrays that go in and out: parameters, results, and those that a run exchanges with its host."""
+    found: dict[str, list[dict[str, Any]]] = {
+        key: [{"name": x.name, "type": str(x), "kind": x.kind, "bytes": x.bytes} for x in leaves]
+        for key, leaves in (("parameters", manifest.parameters), ("results", manifest.results))
+    }
+    found["host"] = []
     for request in manifest.transfers.values():
         passed = request.results or request.operands
         types = ", ".join(map(str, passed))
         name, type_ = request.target or request.name, types if len(passed) == 1 else f"({types})"
         size = sum(leaf.bytes for leaf in passed)
-        facts["host"].append({"name": name, "type": type_, "kind": request.kind, "bytes": size})
-        table.add_row("host", name, type_, request.kind, f"{size:,}")
+        found["host"].append({"name": name, "type": type_, "kind": request.kind, "bytes": size})
+    return found
+
+
+def _print_interface(console: Console, facts: dict[str, Any]) -> None:
+    table = report.table("", "name", "type", "kind", ">bytes")
+    for key, title in (("parameters", "parameter {}"), ("results", "result {}"), ("host", "host")):
+        for i, row in enumerate(facts[key]):
+            table.add_row(title.format(i), row["name"], row["type"], row["kind"], f"{row['bytes']:,}")
     console.print(table)
-    compiled: dict[str, Any] = {
+
+
+def _compiled(artifact: Artifact, manifest: Manifest) -> dict[str, Any]:
+    """Returns the facts of the compiled module: sizes in bytes, and what it needs."""
+    return {
         "bytes": len(artifact.wasm),
         "weights_bytes": len(artifact.weights),
         "memory_bytes": manifest.memory_bytes,
@@ -95,26 +119,22 @@ def inspect(
         "producer": manifest.producer,
         "hash": manifest.hash,
     }
-    if as_json:
-        report.print_json({**facts, "compiled": compiled})
-        return
-    shown_facts = report.table("compiled", "")
-    shown_facts.add_row("size", report.size(compiled["bytes"]))
-    if artifact.weights:
-        shown_facts.add_row("weights", report.size(compiled["weights_bytes"]))
-    shown_facts.add_row("memory", f"{report.size(manifest.memory_bytes)}, peak use {report.size(manifest.peak_bytes)}")
-    shown_facts.add_row("steps", str(compiled["steps"]))
-    shown_facts.add_row("needs", ", ".join(compiled["needs"]))
-    shown_facts.add_row(
-        "kind",
-        manifest.kind
-        if manifest.kind != MODULE
-        else f"{MODULE}, for a host: `wasmtime run` takes what --kind command makes",
-    )
-    shown_facts.add_row("imports", ", ".join(compiled["imports"]) or "nothing")
-    shown_facts.add_row("producer", manifest.producer)
-    shown_facts.add_row("hash", manifest.hash)
-    console.print(shown_facts)
+
+
+def _print_compiled(console: Console, facts: dict[str, Any]) -> None:
+    table = report.table("compiled", "")
+    table.add_row("size", report.size(facts["bytes"]))
+    if facts["weights_bytes"]:
+        table.add_row("weights", report.size(facts["weights_bytes"]))
+    table.add_row("memory", f"{report.size(facts['memory_bytes'])}, peak use {report.size(facts['peak_bytes'])}")
+    table.add_row("steps", str(facts["steps"]))
+    table.add_row("needs", ", ".join(facts["needs"]))
+    command = f"{MODULE}, for a host: `wasmtime run` takes what --kind command makes"
+    table.add_row("kind", command if facts["kind"] == MODULE else facts["kind"])
+    table.add_row("imports", ", ".join(facts["imports"]) or "nothing")
+    table.add_row("producer", facts["producer"])
+    table.add_row("hash", facts["hash"])
+    console.print(table)
 
 
 def _module(module: Module) -> dict[str, Any]:

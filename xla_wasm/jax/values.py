@@ -216,7 +216,7 @@ class Keep:
         self._set: dict[int, Any] = {}
         """Weight -> the array of JAX's that it was set to, or a copy of another array."""
         self._current: dict[str, weakref.ref[Resident]] = {}
-        """State -> what stands for its value."""
+        """State -> the array of JAX's whose value it has."""
         self._executable: Executable | None = None
 
     @property

@@ -9,16 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..dataclass import dataclass, replace
-from ..errors import counted
 from ..hlo.types import TYPES
 from .ir import Barrier, Block, Call, Carry, Func, If, Loop, Store, Val
-from .ops import CONVERT, INTEGERS, OPS, WIDE, Op, fits, instructions, lane_bytes, register
+from .ops import INTEGERS, OPS
 from .ranges import Bounds, Facts, Form
+from .signatures import immediate_fault, signature_fault
 from .text import Names, typed
 from .uses import Uses, count_uses
-
-_KNOWN: set[tuple[object, ...]] = set()
-"""Operations with the types and lanes of their results and operands that are as the table says: few, and met often."""
 
 
 class KernelError(Exception):
@@ -372,13 +369,8 @@ class _Verifier:
             self.fail(what, "is defined twice")
         for arg in val.args:
             self.use(arg, what, val)
-        signature = (val.op, val.dtype, val.lanes, *[(arg.dtype, arg.lanes) for arg in val.args])
-        if signature not in _KNOWN:
-            self.signature(val, op, what)
-            if op.form == "wider" and instructions(val.op, val.args[0].dtype, val.lanes) is None:
-                self.fail(what, f"there is no such instruction for {typed(val)}")
-            _KNOWN.add(signature)
-        self.immediate(val, op.immediate, what)
+        if fault := signature_fault(val, op, self.names) or immediate_fault(val, op, self.func):
+            self.fail(what, fault)
         self.seen.add(val)
         self.places[val] = self.count
         if op.effect == "traps" and val.dtype in INTEGERS and not facts.divides(*val.args):
@@ -388,60 +380,6 @@ class _Verifier:
             form = self.access(what, val.args[0], offset, stride, val.dtype, val.lanes, facts, val)
             if not val.pinned:
                 self.unpinned.append((val, block, form.pointers))
-
-    def signature(self, val: Val, op: Op, what: str) -> None:
-        """Compares a value's types and lanes with its row of the table."""
-        tokens = list(op.operands)
-        if tokens and tokens[-1].endswith("*"):
-            tokens[-1:] = [tokens[-1][:-1]] * (len(val.args) - len(tokens) + 1)
-        if len(tokens) != len(val.args):
-            self.fail(what, f"{val.op} takes {counted(len(op.operands), 'operand')}, not {len(val.args)}")
-        typed_by = [(op.result, val), *zip(tokens, val.args)]
-        dtype = next((x.dtype for token, x in typed_by if token[0] in "tT"), "")
-        lanes = next((x.lanes for token, x in typed_by if token[-1].isalpha()), 1)
-        if dtype and dtype not in op.types and f"{dtype}x{lanes}" not in op.types:
-            self.fail(what, f"{val.op} does not work on {dtype}{f'x{lanes}' if lanes > 1 else ''}")
-        for number, (token, x) in enumerate(typed_by):
-            role = f"operand {number} {self.names.of(x)}" if number else "the result"
-            wanted = {"": lanes, "1": 1, "2": 2 * lanes, "4": 4 * lanes, "'": lanes // 2}[token[1:]]
-            if x.lanes != wanted or (token[0] == "T" and x.lanes == 1):
-                self.fail(what, f"{role} has {x.lanes} lanes, not {wanted if wanted > 1 else 'those of a vector'}")
-            if not _matches(token[0], x.dtype, dtype):
-                self.fail(what, f"{role} is {typed(x)}, which {val.op}{f' of {dtype}' if dtype else ''} does not take")
-            if not fits(x.dtype, x.lanes):
-                self.fail(what, f"{role} is {typed(x)}: a vector has not so many lanes of the type")
-
-    def immediate(self, val: Val, kind: str, what: str) -> None:
-        imm = val.imm
-        lanes = val.args[0].lanes if val.args else val.lanes
-        if kind == "":
-            good = imm is None
-        elif kind == "bits":
-            good = isinstance(imm, int) and 0 <= imm < 1 << (64 if val.dtype in WIDE else 32)
-        elif kind == "buffer":
-            good = isinstance(imm, int) and 0 <= imm < self.func.pointers
-        elif kind == "coefficient":
-            good = isinstance(imm, int)
-        elif kind == "place":
-            strides = {"load": (0,), "load_splat": (0,), "load_vector": (1,)}
-            good = (
-                isinstance(imm, tuple)
-                and len(imm) == 2
-                and imm[0] >= 0
-                and imm[1] in strides.get(val.op, (imm[1] or 1,))
-            )
-        elif kind == "lane":
-            good = isinstance(imm, int) and 0 <= imm < lanes
-        elif kind == "lanes":
-            good = isinstance(imm, tuple) and len(imm) == lanes and all(0 <= lane < 2 * lanes for lane in imm)
-        elif kind == "type":
-            good = imm == val.args[0].dtype and _converts(val)
-        elif kind == "shift":
-            good = imm in ("shl", "shr_s", "shr_u")
-        else:
-            good = isinstance(imm, str) and imm != ""
-        if not good:
-            self.fail(what, f"{imm!r} is no {kind or 'immediate'} of {val.op}")
 
     # --- memory -------------------------------------------------------------------------------------------------
 
@@ -512,35 +450,3 @@ class _Verifier:
         if not pointers:
             return True
         return self.arguments is not None and self.arguments[pointers[0]].written
-
-
-def _matches(letter: str, dtype: str, t: str) -> bool:
-    """Returns True if a type is what a letter of a signature allows."""
-    if letter in "tT":
-        return dtype == t
-    if letter == "w":
-        integers = dtype[0] in "su" and t[0] in "su"
-        return dtype == t or (integers and TYPES[dtype].bits == TYPES[t].bits)
-    fixed = {"p": "pred", "a": "u32", "s": "s32", "b": "s8", "c": "s16"}.get(letter)
-    if fixed is not None:
-        return dtype == fixed
-    if letter == "i":
-        return dtype in INTEGERS
-    if letter in "hd":
-        if "pred" in (dtype, t):
-            return dtype == t
-        factor = 2 if letter == "d" else 1
-        return TYPES[dtype].bits * (2 if letter == "h" else 1) == TYPES[t].bits * factor and dtype[0] in (
-            "s" if letter == "d" else "su"
-        )
-    return letter == "x"
-
-
-def _converts(val: Val) -> bool:
-    """Returns True if a bitcast keeps the register, and a conversion is one that there is."""
-    (x,) = val.args
-    if val.op == "bitcast":
-        if val.lanes > 1:
-            return lane_bytes(x.dtype, x.lanes) == lane_bytes(val.dtype, val.lanes)
-        return register(x.dtype)[1:] == register(val.dtype)[1:]
-    return (x.dtype, val.dtype) in CONVERT

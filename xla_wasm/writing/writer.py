@@ -30,7 +30,7 @@ def walk(
     visit: Callable[[Instruction, list[Value]], Value],
     values: dict[Instruction, Value],
 ) -> dict[Instruction, Value]:
-    """Adds to `values` what stands for each instruction: `visit` gives it, from the instruction and what stands for its
+    """Adds the value of each instruction to `values`: `visit` gives it, from the instruction and the values of its
     operands.
 
     Instructions that have a value already, as parameters may, are left out.

@@ -133,7 +133,7 @@ class PartWriter(Writer):
 
 
 Rule = Callable[[PartWriter, Instruction, list[Value]], Value]
-"""From an instruction and what stands for its operands to what stands for it."""
+"""From an instruction and the values of its operands to its value."""
 
 
 def _halves(w: PartWriter, x: Instruction, operands: list[Value]) -> Value:
