@@ -101,7 +101,7 @@ def _isolated(
     reproducer: Path | None,
     facts: dict[str, Any],
 ) -> bool:
-    """Prints the first instruction that differs, and writes the reproducer. Returns false then, and otherwise `agree`."""
+    """Prints the first instruction that differs, and writes the reproducer. Returns false, or `agree` if none does."""
     with console.status("isolating") as status:
         found = isolate(module, arguments, compiled(options), lambda text: status.update(Text(f"isolating: {text}")))
     if found is None:

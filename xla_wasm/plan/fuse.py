@@ -156,6 +156,22 @@ def _seen_through(read: Read, places: Places) -> Places:
     return {(kernel, (*maps, m)): part * share for (kernel, maps), part in places.items()}
 
 
+@dataclass(slots=True)
+class _Chosen:
+    """A choice for one instruction: whether it gets a buffer, or else what becomes of it."""
+
+    places: Places
+    weight: int
+    """Instructions from here to the buffer that it is computed for, along the longest way."""
+    role: str = ""
+    """`_BUFFER`, `_LEFT` or `_CHAINED`; else it is computed wherever it is read."""
+
+
+_BUFFER = "gets a buffer"
+_LEFT = "is part of a product's left side, which is read through strides or as what it is converted from"
+_CHAINED = "is computed where its only kernel computes the element"
+
+
 def buffered(computation: Computation) -> set[Instruction]:
     """The instructions of a computation that get buffers."""
     edges: dict[Instruction, list[tuple[Instruction, int, Read]]] = {x: [] for x in computation.instructions}
@@ -164,30 +180,28 @@ def buffered(computation: Computation) -> set[Instruction]:
         own_reads[x] = reads(x) if x.operands else []
         for number, (o, read) in enumerate(zip(x.operands, own_reads[x])):
             edges[o].append((x, number, read))
-    chosen: set[Instruction] = set()
-    places: dict[Instruction, Places] = {}
-    weight: dict[Instruction, int] = {}
-    lefts: set[Instruction] = set()
-    chains: set[Instruction] = set()
+    chosen: dict[Instruction, _Chosen] = {}
     products: set[Instruction] = set()
+    """Kernels that have a product."""
     for x in reversed(computation.instructions):
         users = dict.fromkeys([u for u, _, _ in edges[x]])
         own: Places = {}
         for u, _, read in edges[x]:
-            seen = _seen_through(read, places[u])
+            seen = _seen_through(read, chosen[u].places)
             own = {**own, **seen} if own else seen
-        places[x] = own
         kernels: dict[Instruction, float] = {}
         for (kernel, _), share in own.items():
             kernels[kernel] = kernels.get(kernel, 0) + share
         times = sum([max(share, 1) for share in kernels.values()])
-        heaviest = max([weight[u] for u in users], default=0)
+        heaviest = max([chosen[u].weight for u in users], default=0)
         once = [maps for _, maps in own] == [()]
         readers = Readers(x is computation.root, once, own_reads[x], edges[x], times, len(kernels), len(own), heaviest)
-        weight[x] = 1 + heaviest
-        left = any(u in lefts or record(u).product and u.operands[0] is x for u in users)
+        choice = chosen[x] = _Chosen(own, 1 + heaviest)
+        left = any(chosen[u].role is _LEFT or record(u).product and u.operands[0] is x for u in users)
         chained = (
-            bool(users) and len(kernels) == 1 and all((u in chosen or u in chains) and follows(u, x) for u in users)
+            bool(users)
+            and len(kernels) == 1
+            and all(chosen[u].role in (_BUFFER, _CHAINED) and follows(u, x) for u in users)
         )
         if (
             left
@@ -196,17 +210,16 @@ def buffered(computation: Computation) -> set[Instruction]:
         ):
             # A product reads its left side through strides, and bytes, or a matrix that it reads once, as what it is
             # converted from.
-            lefts.add(x)
+            choice.role = _LEFT
         elif left or any(rule(x, readers) for rule in RULES):
             if record(x).product and chained and not products.issuperset(kernels):
                 # One product in a kernel, whose elements are finished on its accumulators.
                 products.update(kernels)
             else:
-                chosen.add(x)
-                places[x], weight[x] = {(x, ()): 1.0}, 1
+                choice.role, choice.places, choice.weight = _BUFFER, {(x, ()): 1.0}, 1
         elif chained:
-            chains.add(x)
-    return chosen
+            choice.role = _CHAINED
+    return {x for x, choice in chosen.items() if choice.role is _BUFFER}
 
 
 def follows(user: Instruction, x: Instruction) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+from collections.abc import Callable
 from typing import Any
 
 from ...errors import ParseError
@@ -44,6 +45,8 @@ class _Parser:
         self.depth = depth
         self.lexer = Lexer(text)
         self.inner = Computations(self.lexer)
+        self.places: dict[str, int] = {}
+        """Where each attribute of the module begins."""
 
     def module(self) -> Module:
         lexer = self.lexer
@@ -85,29 +88,37 @@ class _Parser:
         lexer = self.lexer
         begin = lexer.skip()
         key = lexer.key("an attribute of the module")
+        self.places[key] = begin
         if key in found:
             lexer.error(f"{key} is given twice", begin)
-        if key in ("is_scheduled", "alias_passthrough_params"):
-            value: Any = lexer.boolean()
-        elif key in ("replica_count", "num_partitions"):
-            value = lexer.integer()
-            if not 0 <= value < 1 << 31:
-                lexer.error(f"{key} cannot be {value}", begin)
-        elif key == "input_output_alias":
-            value = lexer.listed(self._alias)
-        elif key == "buffer_donor":
-            value = lexer.listed(self._donor)
-        elif key == "entry_computation_layout":
-            value = (begin, *self._entry_layout())
-        elif key == "frontend_attributes":
-            value = self.inner.map()
-        elif key in ("allow_spmd_sharding_propagation_to_parameters", "allow_spmd_sharding_propagation_to_output"):
-            value = tuple(lexer.listed(lexer.boolean)) if lexer.sees("{") else (lexer.boolean(),)
-        elif key == "origin_recovery_table":
-            value = origin_table(lexer, self._inner_module)
-        else:
+        if (read := _HEADER.get(key)) is None:
             lexer.error(f"a module has no attribute {key}", begin)
-        found[key] = value
+        found[key] = read(self)
+        if key in ("replica_count", "num_partitions") and not 0 <= found[key] < 1 << 31:
+            lexer.error(f"{key} cannot be {found[key]}", begin)
+
+    def boolean(self) -> bool:
+        return self.lexer.boolean()
+
+    def count(self) -> int:
+        return self.lexer.integer()
+
+    def propagation(self) -> tuple[bool, ...]:
+        """{true,false}, or one for all"""
+        lexer = self.lexer
+        return tuple(lexer.listed(lexer.boolean)) if lexer.sees("{") else (lexer.boolean(),)
+
+    def aliases(self) -> list[tuple[tuple[int, ...], int, tuple[int, ...], str]]:
+        return self.lexer.listed(self._alias)
+
+    def donors(self) -> list[tuple[int, tuple[int, ...]]]:
+        return self.lexer.listed(self._donor)
+
+    def attributes(self) -> dict[str, str]:
+        return self.inner.map()
+
+    def recoveries(self) -> bytes:
+        return origin_table(self.lexer, self._inner_module)
 
     def _alias(self) -> tuple[tuple[int, ...], int, tuple[int, ...], str]:
         """{out}: (parameter, {index}, may-alias)"""
@@ -136,7 +147,8 @@ class _Parser:
         lexer.expect(")")
         return number, index
 
-    def _entry_layout(self) -> tuple[list[Shape], Shape]:
+    def entry_layout(self) -> tuple[list[Shape], Shape]:
+        """{(f32[2]{0}, s32[])->f32[2]{0}}"""
         lexer = self.lexer
         lexer.expect("{")
         parameters = lexer.listed(self.inner.shapes.shape, "(", ")")
@@ -158,11 +170,28 @@ class _Parser:
         layout = found.get("entry_computation_layout")
         if layout is None:
             return
-        begin, parameters, result = layout
+        parameters, result = layout
         own = [p.shape for p in module.entry.parameters]
         fits = not parameters or (len(own) == len(parameters) and all(map(compatible, own, parameters)))
         if not fits or not compatible(result, module.entry.root.shape):
             self.lexer.error(
-                "entry_computation_layout has not the parameters and the result of the entry computation", begin
+                "entry_computation_layout has not the parameters and the result of the entry computation",
+                self.places["entry_computation_layout"],
             )
         module.parameter_shapes, module.result_shape = parameters, result
+
+
+_HEADER: dict[str, Callable[[_Parser], Any]] = {
+    "is_scheduled": _Parser.boolean,
+    "alias_passthrough_params": _Parser.boolean,
+    "replica_count": _Parser.count,
+    "num_partitions": _Parser.count,
+    "input_output_alias": _Parser.aliases,
+    "buffer_donor": _Parser.donors,
+    "entry_computation_layout": _Parser.entry_layout,
+    "frontend_attributes": _Parser.attributes,
+    "allow_spmd_sharding_propagation_to_parameters": _Parser.propagation,
+    "allow_spmd_sharding_propagation_to_output": _Parser.propagation,
+    "origin_recovery_table": _Parser.recoveries,
+}
+"""An attribute of the module -> what reads its value."""
