@@ -89,7 +89,7 @@ def test_rules(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_kernels_change_with_a_rule(
     name: str, kept: list[str] | None, changed: list[str] | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Of the other rules' programs, what no kernel can compute gets its buffer later: see `Fusion.settle`."""
+    """Of the other rules' programs, what no kernel can compute gets its buffer later: see `Fusion.fit_kernel`."""
     before = kernels(RULES[name][0])
     monkeypatch.setattr(fuse, "RULES", tuple(rule for rule in fuse.RULES if rule.__name__ != name))
     after = kernels(RULES[name][0])

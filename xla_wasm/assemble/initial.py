@@ -8,7 +8,7 @@ from math import isfinite
 from typing import Any, NoReturn
 
 from ..errors import ArgumentError, UnsupportedError
-from ..hlo.literal import Literal, relayout, settled
+from ..hlo.literal import Literal, canonical_bytes, relayout
 from ..hlo.shape import Layout, Shape
 from ..hlo.sharding import Shards
 from ..hlo.signature import NamedShape, leaf_index
@@ -114,7 +114,7 @@ def _bytes_of(value: Any, shape: Shape, what: str) -> bytes:
         raise ArgumentError(f"{what}, got {name}[{','.join(map(str, dimensions))}]{hint}")
     if not getattr(dtype, "isnative", True):
         value = value.astype(dtype.newbyteorder("="))
-    return settled(shape.element_type, value.tobytes())
+    return canonical_bytes(shape.element_type, value.tobytes())
 
 
 def _of_numbers(value: Any, shape: Shape, what: str) -> bytes:

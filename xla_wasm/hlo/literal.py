@@ -157,7 +157,7 @@ class Literal:
         return f"<Literal {self.shape}>"
 
 
-def settled(element_type: str, data: bytes) -> bytes:
+def canonical_bytes(element_type: str, data: bytes) -> bytes:
     """Elements in memory, of which the bits of the type alone count, as `Literal.data` has them."""
     return data.translate(_TRUTH if element_type == "pred" else _NARROW.get(element_type))
 

@@ -65,9 +65,7 @@ def _spread(
         return
     children = _children(name, value, names)
     if children is None:
-        if (
-            callable(value) or isinstance(value, str) or _is_nothing(value)
-        ):  # what is no array was settled when the program was traced
+        if callable(value) or isinstance(value, str) or _is_nothing(value):  # leaves that are no arrays are static
             return
         unknown(name, value)
     for key, child in children:

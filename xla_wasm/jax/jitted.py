@@ -18,7 +18,7 @@ from ..options import Options
 from ..target import SIMD128
 from . import stages
 from .cache import Cache, key_of
-from .leaves import NUMBERS, filtered, inside_modules, settled, static_of
+from .leaves import NUMBERS, filtered, inside_modules, static_leaves, static_of
 from .lowering import Known, Traced, Tracing, need_jax, trace
 from .names import in_tuple, positional_names, static_names
 from .values import Converter, Keep, Resident, to_numpy
@@ -292,7 +292,7 @@ class Jitted:
             kinds = [_kind(leaf) for leaf in leaves]
             frozen: frozenset[int] = frozenset()
             if None in kinds or inside or self._is_filter:
-                frozen = settled(leaves, inside, self._is_filter)
+                frozen = static_leaves(leaves, inside, self._is_filter)
                 kinds = [("static", _typed(leaves[i])) if i in frozen else kind for i, kind in enumerate(kinds)]
             key = (
                 tree,

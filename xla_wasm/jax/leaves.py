@@ -1,4 +1,4 @@
-"""The leaves of arguments: which are arrays, that a program takes, and which are settled when it is traced, as equinox
+"""The leaves of arguments: which are arrays, that a program takes, and which are static, as equinox
 has it."""
 
 from __future__ import annotations
@@ -42,8 +42,8 @@ def inside_modules(tree: Any) -> frozenset[int]:
     return frozenset(found)
 
 
-def settled(leaves: Sequence[Any], inside: frozenset[int], numbers_are_static: bool) -> frozenset[int]:
-    """The numbers of the leaves that are settled when a program is traced."""
+def static_leaves(leaves: Sequence[Any], inside: frozenset[int], numbers_are_static: bool) -> frozenset[int]:
+    """The numbers of the leaves that are static: known when a program is traced."""
     return frozenset(
         i
         for i, leaf in enumerate(leaves)

@@ -12,7 +12,7 @@ from ..dataclass import dataclass
 from ..errors import ArgumentError, XlaWasmError
 from ..hlo.ir import Module
 from . import stages
-from .leaves import filtered, inside_modules, settled, static_of
+from .leaves import filtered, inside_modules, static_leaves, static_of
 from .names import in_tuple, positional_names, static_names
 
 
@@ -36,9 +36,9 @@ def lower(
     are known. Every leaf becomes a parameter, used or not, in the order of `jax.tree.leaves((args, kwargs))`. Names of
     leaves, such as "params.dense.kernel", are kept and name the parameters and results of the compiled module, and so
     is the structure of both (`Executable.call`). Results are row-major.
-    `donate_argnums` lets results take the place of arguments. `static_argnums` and `static_argnames` are of arguments
-    that are no parameters but settled now, as in `jax.jit`; those of a function that is jitted already are known. A
-    leaf that is neither an array nor a number, as the activation in a module of equinox, is settled now too, and so are
+    `donate_argnums` lets results take the place of arguments. `static_argnums` and `static_argnames` name arguments
+    that are no parameters, as in `jax.jit`; those of a function that is jitted already are known. A
+    leaf that is neither an array nor a number, as the activation in a module of equinox, is static too, and so are
     the numbers in such modules. `platform` picks JAX's lowering rules: "tpu" avoids LAPACK's custom calls. For 64-bit
     types call `lower` with `jax_enable_x64` set.
 
@@ -138,7 +138,7 @@ def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], how: Tracing)
     dynamic, by_name = known.dynamic(args, kwargs)
     leaves, known.tree = tree_util.tree_flatten((dynamic, by_name))
     is_filter = inner is not None
-    frozen = settled(leaves, inside_modules((dynamic, by_name)), is_filter)
+    frozen = static_leaves(leaves, inside_modules((dynamic, by_name)), is_filter)
     outside: dict[str, Any] = {}
     # JAX remembers what it has traced by the function and its static values, of which 0.0 and -0.0 are equal: each time
     # another function.
@@ -175,12 +175,12 @@ def _plain(fn: Any) -> Any:
 
 
 class _Settling:
-    """A function of the arrays among its arguments, the other leaves being settled: what `jax.jit` can trace."""
+    """A function of the arrays among its arguments, the other leaves being static: what `jax.jit` can trace."""
 
     def __init__(
         self, fn: Any, known: Known, static: Mapping[int, Any], numbers_are_static: bool, outside: dict[str, Any]
     ) -> None:
-        """`static` has the settled leaves by their numbers; `outside` takes what of the results is no array."""
+        """`static` has the static leaves by their numbers; `outside` takes what of the results is no array."""
         self._fn, self._known, self._static, self._numbers, self._outside = (
             fn,
             known,
@@ -203,7 +203,7 @@ class _Settling:
         results = self._fn(*args, **kwargs)
         found, tree = jax.tree_util.tree_flatten(results)
         unflatten = partial(jax.tree_util.tree_unflatten, tree)
-        frozen = settled(found, inside_modules(results), self._numbers)
+        frozen = static_leaves(found, inside_modules(results), self._numbers)
         self._outside.clear()
         if not frozen:
             return results

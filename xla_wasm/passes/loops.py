@@ -28,11 +28,12 @@ def simplify_loops(module: Module) -> None:
         for loop in loops:
             _carry_constants(loop, callers)
         if loops:
-            _settle(computation)
+            _bypass_loops(computation)
 
 
 def _carry_constants(loop: Instruction, callers: dict[Computation, int]) -> None:
-    """A scalar constant that the loop carries along stands in its body and condition instead. That may settle more."""
+    """Puts scalar constants that the loop carries along into its body and condition. More of the state may be unchanged
+    then."""
     initial = loop.operands[0].elements
     if any(callers[c] > 1 for c in loop.called):
         return
@@ -60,12 +61,12 @@ def _put_constants(computation: Computation, values: dict[int, Instruction]) -> 
     root.elements[:] = [handed.get(o, new) for o, new in zip(before, root.elements)]
 
 
-def _settle(computation: Computation) -> None:
+def _bypass_loops(computation: Computation) -> None:
     kept: dict[Instruction, list[int]] = {}
 
     def loop(w: Writer, x: Instruction) -> Instruction:
         kept[x] = unchanged(x)
-        return _settled(w, x, len(kept[x]))
+        return _state_after(w, x, len(kept[x]))
 
     def element(w: Writer, x: Instruction) -> Instruction:
         (state,) = x.operands
@@ -76,7 +77,7 @@ def _settle(computation: Computation) -> None:
     rewrite_computation(computation, {"while": loop, "get-tuple-element": element})
 
 
-def _settled(w: Writer, loop: Instruction, kept: int) -> Instruction:
+def _state_after(w: Writer, loop: Instruction, kept: int) -> Instruction:
     """Returns the state after a loop that keeps `kept` elements of it; the loop itself if only running it tells."""
     if has_effect(loop):
         return loop

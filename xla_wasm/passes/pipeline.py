@@ -22,7 +22,7 @@ from .reductions import split_reductions
 from .simplify import simplify
 from .sink import sink_transposes
 from .split import split_products
-from .tokens import forget_tokens
+from .tokens import remove_tokens
 from .topk import find_topk
 from .weight_formats import store_weights
 from .widen import widen
@@ -54,7 +54,7 @@ NOTES: tuple[Callable[[Module, Given], None], ...] = (
 )
 PASSES: tuple[Callable[[Module], None], ...] = (
     order_transfers,
-    forget_tokens,
+    remove_tokens,
     lower_host_transfers,
     normalize_layouts,
     inline,

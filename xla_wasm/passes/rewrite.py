@@ -85,7 +85,7 @@ class _Sweep:
         writer.x = x
         y = rule(writer, x)
         if writer.made or writer.computations:
-            self.settle(depth)
+            self.flush(depth)
         if y is x:
             self.place(x)
         else:
@@ -99,7 +99,7 @@ class _Sweep:
         else:
             self.values[x] = self.first[known]
 
-    def settle(self, depth: int) -> None:
+    def flush(self, depth: int) -> None:
         """Puts what a rule has made in its place."""
         made, computations = self.writer.made, self.writer.computations
         self.writer.made, self.writer.computations = [], []

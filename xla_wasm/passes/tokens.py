@@ -9,7 +9,7 @@ from .rewrite import rewrite
 _NOTHING = Shape.tuple(())
 
 
-def forget_tokens(module: Module) -> None:
+def remove_tokens(module: Module) -> None:
     """Makes every token an empty tuple; after-all then makes one, and add-dependency is its operand."""
     if module.parameter_shapes is not None:
         module.parameter_shapes = [without_tokens(shape) for shape in module.parameter_shapes]

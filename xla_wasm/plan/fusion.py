@@ -34,7 +34,7 @@ class Fusion:
         """The value between a product and its finish, by the latter."""
         self.pending = [x for x in computation.instructions if x in self.buffered][::-1]
         while self.pending:
-            self.settle(self.pending.pop())
+            self.fit_kernel(self.pending.pop())
         self.groups = grouped(computation, self.buffered, self.products, decided_by_one(computation, weights or {}))
         self.outside = self._read_outside()
         unfit = [g for g in dict.fromkeys(self.groups.values()) if len(g.members) > 1 and not self._fits(g)]
@@ -50,7 +50,7 @@ class Fusion:
 
     # --- each kernel by itself --------------------------------------------------------------------------------------
 
-    def settle(self, x: Instruction) -> None:
+    def fit_kernel(self, x: Instruction) -> None:
         """Gives buffers to what the kernel of `x` would compute but cannot."""
         for o, read in zip(x.operands, reads(x)):
             if read.kind in (Kind.WHOLE, Kind.START):

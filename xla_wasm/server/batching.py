@@ -138,7 +138,7 @@ class Batcher:
         if len(batch) > 1 and await self._run_together(batch):
             return
         for request in batch:
-            await _settle(request, self._run_model)
+            await _answer(request, self._run_model)
 
     async def _run_together(self, batch: list[_Waiting]) -> bool:
         """Runs them at once; False if that failed, or the results do not have a row for each of theirs: then each is
@@ -163,7 +163,7 @@ class Batcher:
         return True
 
 
-async def _settle(request: _Waiting, run: Run) -> None:
+async def _answer(request: _Waiting, run: Run) -> None:
     try:
         results = await run(request.arrays)
     except Exception as error:

@@ -17,7 +17,7 @@ from .attributes import Spelling, spelling
 from .lexer import HEAD, KEY, OPCODE, OPERAND, Lexer, terminal
 from .literals import literal
 from .messages import metadata, origin, sharding, statistics
-from .omitted import compatible, inferred, settle_attributes, settle_shape
+from .omitted import compatible, complete_attributes, complete_shape, inferred
 from .shapes import Shapes
 
 _INSTRUCTION = MESSAGES["HloInstructionProto"]
@@ -144,7 +144,7 @@ class Computations:
         if step or opcode.startswith("async-"):
             instruction = self.sync.finish(instruction, step, raw, begin)
         else:
-            settle_shape(instruction)
+            complete_shape(instruction)
         return instruction
 
     def _operands(self, instruction: Instruction, scope: Scope, shape: Shape | None) -> None:
@@ -211,7 +211,7 @@ class Computations:
         self._build(operand, words, {}, begin)
         if shape is None:
             operand.shape = self._inferred(operand, begin)
-        settle_shape(operand)
+        complete_shape(operand)
         scope[name] = operand
         self.depth -= 1
         return operand
@@ -358,7 +358,7 @@ class Computations:
         if words.one_dimension and len(attrs["dimensions"]) != 1:
             self.lexer.error(f"{instruction.opcode} takes one dimension, not {len(attrs['dimensions'])}", begin)
         self._check_arity(instruction, begin)
-        fault = settle_attributes(instruction, raw)
+        fault = complete_attributes(instruction, raw)
         if fault:
             self.lexer.error(fault, begin)
 

@@ -62,7 +62,7 @@ def inferred(instruction: Instruction) -> Shape:
     return _with_layout(instruction, infer(instruction))
 
 
-def settle_attributes(instruction: Instruction, given: Container[str]) -> str:
+def complete_attributes(instruction: Instruction, given: Container[str]) -> str:
     """Fills in attributes that follow from operands; what is wrong with the instruction, empty if nothing is.
 
     `given`: the keys of the attributes that the text has.
@@ -95,7 +95,7 @@ def settle_attributes(instruction: Instruction, given: Container[str]) -> str:
     return ""
 
 
-def settle_shape(instruction: Instruction) -> None:
+def complete_shape(instruction: Instruction) -> None:
     """Transfers have the shape that follows from their operands, whatever the text says."""
     opcode, operands, token = instruction.opcode, instruction.operands, Shape("token")
     if opcode == "send":

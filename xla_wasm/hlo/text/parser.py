@@ -46,7 +46,7 @@ class _Parser:
         self.lexer = Lexer(text)
         self.inner = Computations(self.lexer)
         self.places: dict[str, int] = {}
-        """Where each attribute of the module begins."""
+        """The position in the text at which each attribute of the module begins."""
 
     def module(self) -> Module:
         lexer = self.lexer
@@ -71,7 +71,7 @@ class _Parser:
             lexer.fail("a computation")
         entry = entry or self.inner.order[-1]
         module = Module(name or f"module_{entry.name}", self.inner.order, entry)
-        self._settle(module, attributes)
+        self._set_header(module, attributes)
         kept = {
             "stack_frame_index": frames or None,
             "original_value_recovery_table": attributes.get("origin_recovery_table") or None,
@@ -157,7 +157,7 @@ class _Parser:
         lexer.expect("}")
         return parameters, result
 
-    def _settle(self, module: Module, found: dict[str, Any]) -> None:
+    def _set_header(self, module: Module, found: dict[str, Any]) -> None:
         """Puts the attributes of the header into the module."""
         module.is_scheduled = found.get("is_scheduled", False)
         module.replica_count = found.get("replica_count", 1)

@@ -142,7 +142,7 @@ def _schur(a: Array) -> tuple[Array, Array]:
             if end >= count and np.linalg.norm(t[end - count : end, : end - count]) <= small:
                 t[end - count : end, : end - count] = 0
                 if count == 2:
-                    _settle(t, q, end - 2)
+                    _standardize(t, q, end - 2)
                 end -= count
         if end <= 0:
             break
@@ -169,7 +169,7 @@ def _turn(t: Array, q: Array, at: int, by: Array) -> None:
         t[at + 1, at] = 0
 
 
-def _settle(t: Array, q: Array, at: int) -> None:
+def _standardize(t: Array, q: Array, at: int) -> None:
     """Brings the block in rows `at` and the next into standard form."""
     _turn(t, q, at, _standard(t[at : at + 2, at : at + 2]))
     if t[at + 1, at] != 0:

@@ -218,7 +218,7 @@ class _TopK:
                 (count,) = fold(b, (self.block,), [before], 1, lambda j, n: [self.append(i + j[0] + head, n[0])])
                 b.store(self.filled.number, ZERO, count, "s32")
                 with b.when(b.or_(b.ge(count, b.const("s32", self.full)), last)):
-                    self.settle(count)
+                    self.keep_best(count)
 
     def append(self, position: Affine, count: Val) -> Val:
         """Puts an element behind those that are there, and counts it if it reaches the bound."""
@@ -235,7 +235,7 @@ class _TopK:
         """A number of an element as a place, which it is: so nobody has to ask whether it is too high."""
         return at(self.b.and_(number, self.b.const("s32", self.room - 1)))
 
-    def settle(self, count: Val) -> None:
+    def keep_best(self, count: Val) -> None:
         """Of the elements that are there the best stay, in order; what comes later has to be better than all of
         them."""
         b = self.b
