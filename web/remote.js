@@ -20,7 +20,7 @@ const AS_THEY_ARE = ['load', 'join', 'connect'];
 
 /**
  * @param {Source} source
- * @param {import('./executor.js').LoadOptions} options
+ * @param {import('./load.js').LoadOptions} options
  */
 export async function loadRemote(
   source,

@@ -2,7 +2,7 @@
 // remote.js is the other side. With `load(source, {devices: ...})` it is one of several devices; devices/replicated.js
 // is the other side of that. And with `threads` it helps an instance in another thread; threads/threads.js starts it.
 
-import { loadHere } from './executor.js';
+import { loadHere } from './load.js';
 import { pack, unpack } from './messages.js';
 import { builtin } from './source.js';
 

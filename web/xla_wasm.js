@@ -5,7 +5,8 @@
 //   const exe = await load('model.wasm');
 //   const [logits] = exe.run(pixels);
 
-export { Executable, load } from './executor.js';
+export { Executable } from './executor.js';
+export { load } from './load.js';
 export {
   ArgumentError,
   ArtifactError,
@@ -18,8 +19,8 @@ export {
 export { supports } from './features.js';
 export { transfer } from './transfer.js';
 
-/** @typedef {import('./executor.js').LoadOptions} LoadOptions */
-/** @typedef {import('./executor.js').Progress} Progress */
+/** @typedef {import('./load.js').LoadOptions} LoadOptions */
+/** @typedef {import('./load.js').Progress} Progress */
 /** @typedef {import('./executor.js').RunOptions} RunOptions */
 /** @typedef {import('./remote.js').RemoteExecutable} RemoteExecutable */
 /** @typedef {import('./devices/replicated.js').ReplicatedExecutable} ReplicatedExecutable */

@@ -49,10 +49,10 @@ def navigation() -> list[str]:
 
 
 def loader_options() -> list[str]:
-    """The names of the options of the JavaScript loader's `load`, as web/executor.js has them."""
-    text = (ROOT / "web" / "executor.js").read_text(encoding="utf-8")
+    """The names of the options of the JavaScript loader's `load`, as web/load.js has them."""
+    text = (ROOT / "web" / "load.js").read_text(encoding="utf-8")
     found = re.search(r"const OPTIONS = (.*?)\.split\(' '\)", text, re.DOTALL)
-    assert found, "web/executor.js has OPTIONS no longer"
+    assert found, "web/load.js has OPTIONS no longer"
     return "".join(re.findall(r"'(.*?)'", found[1])).split()
 
 

@@ -3,7 +3,8 @@
 
 import { accept, counted, describe } from '../arrays.js';
 import { ArgumentError, LimitError, RunError, UnsupportedError } from '../errors.js';
-import { byName, checkMemory, open, readStructures } from '../executor.js';
+import { byName, readStructures } from '../executor.js';
+import { checkMemory, open } from '../load.js';
 import { WorkerLost } from '../remote.js';
 import { locationOf } from '../source.js';
 import { after, late } from '../limits/budget.js';
@@ -16,7 +17,7 @@ import { makeMailboxes } from './shared_memory.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
 /** @typedef {import('../manifest.js').Leaf} Leaf */
-/** @typedef {import('../executor.js').LoadOptions} LoadOptions */
+/** @typedef {import('../load.js').LoadOptions} LoadOptions */
 /** @typedef {import('./outcomes.js').Outcome} Outcome */
 /**
  * Options behind the arguments of a run; lists have an entry for each device.

@@ -22,7 +22,7 @@ import { clear, end } from './shared_memory.js';
  *   by messages
  * @property {number} timeout
  * @property {Record<string, import('../requests/requests.js').HostFunction>} customCalls
- * @property {(device: number, progress: import('../executor.js').Progress) => void} onProgress
+ * @property {(device: number, progress: import('../load.js').Progress) => void} onProgress
  * @property {(event: ExchangeEvent) => void} [onExchange]
  */
 

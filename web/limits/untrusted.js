@@ -6,7 +6,7 @@ import { ArgumentError, ArtifactError, LimitError, UnsupportedError } from '../e
 import { readBytes } from '../bytes.js';
 import { builtin } from '../source.js';
 
-/** @typedef {import('../executor.js').LoadOptions} LoadOptions */
+/** @typedef {import('../load.js').LoadOptions} LoadOptions */
 /** @typedef {import('../manifest.js').Manifest} Manifest */
 /** @typedef {import('../manifest.js').Leaf} Leaf */
 /** @typedef {import('../source.js').Source | import('../source.js').Builds} Sources */

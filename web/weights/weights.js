@@ -21,7 +21,7 @@ import { inMemory, isLocal, locationOf } from '../source.js';
  * @property {Manifest} manifest
  * @property {ArrayBuffer} buffer
  * @property {(index: number) => void} init
- * @property {(progress: import('../executor.js').Progress) => void} onProgress
+ * @property {(progress: import('../load.js').Progress) => void} onProgress
  * @property {AbortSignal} [signal]
  * @property {boolean} [cache]
  * @property {import('../limits/budget.js').Budget} [budget]

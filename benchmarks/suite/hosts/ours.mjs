@@ -2,7 +2,8 @@
 // loader's `run`, into the caller's arrays where it takes them.
 
 import { readFileSync } from 'node:fs';
-import { Executable, open } from '../../../web/executor.js';
+import { Executable } from '../../../web/executor.js';
+import { open } from '../../../web/load.js';
 import { read, serve, timed } from './protocol.mjs';
 
 /** Whether `run` writes into given arrays: asked of the loader itself. */
