@@ -1,5 +1,6 @@
 // Typed arrays on one side, leaves of the manifest on the other. Mirrors xla_wasm/host/arrays.py.
 
+import { ELEMENT_TYPES } from './element_types.js';
 import { ArgumentError } from './errors.js';
 
 /** @typedef {import('./manifest.js').Leaf} Leaf */
@@ -24,29 +25,12 @@ const { Float16Array } = /** @type {any} */ (globalThis);
 
 /** @type {Record<string, ElementType>} */
 export const TYPES = Object.create(null);
-const rows = /** @type {[any, ElementType['kind'], string][]} */ ([
-  [Uint8Array, 'pred', 'pred'],
-  [Int8Array, 'int', 's1 s2 s4 s8'],
-  [Uint8Array, 'int', 'u1 u2 u4 u8'],
-  [Int16Array, 'int', 's16'],
-  [Uint16Array, 'int', 'u16'],
-  [Int32Array, 'int', 's32'],
-  [Uint32Array, 'int', 'u32'],
-  [BigInt64Array, 'int', 's64'],
-  [BigUint64Array, 'int', 'u64'],
-  [Float32Array, 'float', 'f32 c64'],
-  [Float64Array, 'float', 'f64 c128'],
-  [
-    Uint8Array,
-    'bits',
-    'f4e2m1fn f6e3m2fn f6e2m3fn f8e3m4 f8e4m3 f8e4m3fn f8e4m3b11fnuz f8e4m3fnuz f8e5m2 f8e5m2fnuz f8e8m0fnu',
-  ],
-  [Uint16Array, 'bits', 'bf16'],
-  [Float16Array ?? Uint16Array, Float16Array ? 'float' : 'bits', 'f16'],
-]);
-for (const [array, kind, names] of rows)
-  for (const name of names.split(' '))
-    TYPES[name] = { array, components: name[0] === 'c' ? 2 : 1, kind, bits: Number(name.slice(1)) };
+for (const [array, names] of Object.entries(ELEMENT_TYPES))
+  for (const name of names.split(' ')) {
+    const own = (name === 'f16' && Float16Array) || /** @type {any} */ (globalThis)[array];
+    const kind = name === 'pred' ? name : /^[su]/.test(name) ? 'int' : own.name[0] === 'F' ? 'float' : 'bits';
+    TYPES[name] = { array: own, components: name[0] === 'c' ? 2 : 1, kind, bits: Number(name.slice(1)) };
+  }
 
 /** A leaf as the reader of a message knows it. @param {Leaf} leaf */
 export const describe = (leaf) => `${leaf.element_type}[${leaf.dimensions}]`;

@@ -21,6 +21,7 @@ from .artifact import Artifact
 from .artifact import outputs as artifact_outputs
 from .errors import ArgumentError, visible
 from .hlo.structure import LISTED, leaves, parts
+from .hlo.types import ARRAY_TYPES, TYPES
 from .host.leaf import Leaf
 from .host.manifest import Manifest
 from .site.pages import site
@@ -43,19 +44,23 @@ ISOLATE = 128_000_000
 LONGEST_LINE = 200
 """The most characters that a comment quotes: a forged name may be as long as a file."""
 
-_ARRAYS = {
-    "Int8Array": "s1 s2 s4 s8",
-    "Uint8Array": "pred u1 u2 u4 u8",
-    "Int16Array": "s16",
-    "Uint16Array": "u16 bf16 f16",
-    "Int32Array": "s32",
-    "Uint32Array": "u32",
-    "BigInt64Array": "s64",
-    "BigUint64Array": "u64",
-    "Float32Array": "f32 c64",
-    "Float64Array": "f64 c128",
+_TYPED_ARRAYS = {
+    "?": "Uint8Array",
+    "b": "Int8Array",
+    "B": "Uint8Array",
+    "h": "Int16Array",
+    "H": "Uint16Array",
+    "i": "Int32Array",
+    "I": "Uint32Array",
+    "q": "BigInt64Array",
+    "Q": "BigUint64Array",
+    "e": "Uint16Array",
+    "f": "Float32Array",
+    "d": "Float64Array",
 }
-_ARRAY_OF = {name: array for array, names in _ARRAYS.items() for name in names.split()}
+"""The class of arrays for each format of an element in `struct`."""
+TYPED_ARRAY_OF = {name: _TYPED_ARRAYS[TYPES[name].code] for name in ARRAY_TYPES}
+"""Element type -> the class of arrays of its values or, of f16 and floats that JavaScript has not, of their bits."""
 
 
 def save(artifact: Artifact, path: str | os.PathLike[str], loader: str | None = None, kind: str = MODULE) -> Path:
@@ -438,7 +443,7 @@ def _note(leaf: Leaf) -> str:
 def _array(leaf: Leaf, given: bool) -> str:
     """The type of an array that is given to the model, or that comes from it."""
     element_type = leaf.element_type
-    array = _ARRAY_OF.get(element_type, "Uint8Array")
+    array = TYPED_ARRAY_OF[element_type]
     if element_type == "f16" and not given:
         # A Float16Array where the engine has one.
         array = "ArrayBufferView & ArrayLike<number>"
