@@ -53,7 +53,7 @@ _REGISTER = {"f32": "f32", "f64": "f64", "s64": "i64", "u64": "i64"}
 
 
 def register(dtype: str, lanes: int = 1) -> str:
-    """The wasm value type of a value: types that are no float of 32 bits and have no 64 live in an i32."""
+    """The wasm value type of a value: all but f32 and types of 64 bits live in an i32."""
     return "v128" if lanes > 1 else _REGISTER.get(dtype, "i32")
 
 

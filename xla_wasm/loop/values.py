@@ -205,11 +205,9 @@ class Values:
 
     def load(self, val: Val) -> None:
         self.value(val.args[0])
-        self.op(
-            _LOAD[val.dtype] if val.dtype in _LOAD else _LOAD_SIZE[TYPES[val.dtype].bytes, unsigned(val.dtype)],
-            0,
-            val.imm[0],
-        )
+        size = TYPES[val.dtype].bytes
+        whole = f"{register(val.dtype)}.load"
+        self.op(whole if size >= 4 else _LOAD_SIZE[size, unsigned(val.dtype)], 0, val.imm[0])
 
     def load_vector(self, val: Val) -> None:
         size, lanes, offset = TYPES[val.dtype].bytes, val.lanes, val.imm[0]
@@ -464,14 +462,6 @@ class Values:
     shr_s = shr_u = shl
 
 
-_LOAD = {
-    "f32": "f32.load",
-    "f64": "f64.load",
-    "s32": "i32.load",
-    "u32": "i32.load",
-    "s64": "i64.load",
-    "u64": "i64.load",
-}
 _LOAD_SIZE = {
     (1, True): "i32.load8_u",
     (1, False): "i32.load8_s",

@@ -4,6 +4,7 @@ form in each."""
 from __future__ import annotations
 
 from ...dataclass import dataclass
+from ...hlo.types import TYPES, FloatFormat
 
 INTEGERS = {"f32": "s32", "f64": "s64"}
 """Type of a float -> that of its bits as an integer."""
@@ -24,11 +25,6 @@ class Format:
     """A type of floats. Coefficients come constant term first."""
 
     dtype: str
-    width: int
-    mantissa: int
-    """Bits behind the point."""
-    bias: int
-    """Of the exponent."""
     sqrt_half_bits: int
     log2e: float
     ln2: tuple[float, ...]
@@ -62,6 +58,26 @@ class Format:
     """pi in parts, the last in full, the others of so few bits that they are exact times a multiple of pi."""
 
     @property
+    def width(self) -> int:
+        return TYPES[self.dtype].bits
+
+    @property
+    def mantissa(self) -> int:
+        """Bits behind the point."""
+        return self._parts.mantissa_bits
+
+    @property
+    def bias(self) -> int:
+        """The number that is added to an exponent where it is stored."""
+        return self._parts.bias
+
+    @property
+    def _parts(self) -> FloatFormat:
+        parts = TYPES[self.dtype].format
+        assert parts is not None, f"{self.dtype} is no float"
+        return parts
+
+    @property
     def magic(self) -> float:
         """Adding it turns a float into an integer, the low bits of the sum. With bias + k as that integer, `bits <<
         mantissa` is 2^k."""
@@ -82,9 +98,6 @@ class Format:
 
 F32 = Format(
     dtype="f32",
-    width=32,
-    mantissa=23,
-    bias=127,
     sqrt_half_bits=0x3F3504F3,
     log2e=float.fromhex("0x1.715476p+0"),
     ln2=hex_floats("0x1.62e4p-1 0x1.7f7d1cp-20"),  # 15 bits
@@ -123,9 +136,6 @@ _EXPM1_F64 = hex_floats(
 )
 F64 = Format(
     dtype="f64",
-    width=64,
-    mantissa=52,
-    bias=1023,
     sqrt_half_bits=0x3FE6A09E667F3BCD,
     log2e=float.fromhex("0x1.71547652b82fep+0"),
     ln2=_LN2_F64,
