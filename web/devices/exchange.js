@@ -6,7 +6,7 @@ import { counted } from '../arrays.js';
 import { ArgumentError, ArtifactError, ExchangeError } from '../errors.js';
 import { Fields } from '../manifest.js';
 import { REQUESTS, REQUESTS_FROM, REQUESTS_TO } from '../manifest_fields.js';
-import { ALONE, fits, readDevices, wanted } from './grid.js';
+import { ONE_DEVICE, fits, readDevices, wanted } from './grid.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
 /** @typedef {import('./grid.js').Grid} Grid */
@@ -277,7 +277,7 @@ export class Device {
 export function present(manifest, device) {
   const { name, memoryBytes } = manifest;
   const devices = readDevices(manifest);
-  const self = device ?? new Device(0, ALONE, 0);
+  const self = device ?? new Device(0, ONE_DEVICE, 0);
   return {
     /** @param {ArrayBuffer} buffer */
     place(buffer) {
@@ -286,7 +286,7 @@ export function present(manifest, device) {
     /** Before a run. */
     check() {
       if (device) return;
-      if (!fits(devices, ALONE)) {
+      if (!fits(devices, ONE_DEVICE)) {
         throw new ArgumentError(
           `'${name}' runs on ${wanted(devices)}: load(source, {devices: ...}), then call runReplicated with a list ` +
             `of arguments for each of them, or runGlobal with whole arrays`,

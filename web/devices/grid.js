@@ -55,7 +55,7 @@ export class Grid {
   }
 }
 
-export const ALONE = new Grid(1, 1);
+export const ONE_DEVICE = new Grid(1, 1);
 
 /**
  * The devices of a manifest, checked; null if the program is the same on all.

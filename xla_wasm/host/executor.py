@@ -18,7 +18,7 @@ from .calls import HostFunction
 from .devices import OnDevices
 from .exchange import Endpoint, Transport
 from .feeds import Feeds
-from .grid import ALONE, Grid, check_alone, fits, make_grid
+from .grid import ONE_DEVICE, Grid, check_alone, fits, make_grid
 from .instance import Instance, Program, Serve
 from .loopback import Loopback
 from .manifest import Manifest
@@ -225,7 +225,10 @@ class Executable(OnDevices):
         budget = self._budget()
         out = None if out is None else self._targets(out)
         job = Job(
-            ALONE.ids(0), self._accept(arrays, named), self._transfers.begin(HostIO(infeed, outfeed, send, recv)), out
+            ONE_DEVICE.ids(0),
+            self._accept(arrays, named),
+            self._transfers.begin(HostIO(infeed, outfeed, send, recv)),
+            out,
         )
         results = self._first.use(lambda instance: self._run(instance, job, Loopback()), self._held.keys(), budget)
         return self._named(results) if as_dict else results
@@ -363,7 +366,7 @@ class Executable(OnDevices):
         return self._named(whole) if as_dict else whole
 
     def _run_whole(self, arrays: Sequence[Any]) -> list[Array]:
-        return self.run(*arrays) if fits(self.manifest, ALONE) else self.run_global(arrays)
+        return self.run(*arrays) if fits(self.manifest, ONE_DEVICE) else self.run_global(arrays)
 
     @cached_property
     def _global_inputs(self) -> list[GlobalSlot]:
@@ -377,7 +380,7 @@ class Executable(OnDevices):
         """Runs the module as `run` does, step by step: (instruction, seconds) of every step that ran, loops summed."""
         check_alone(self.manifest)
         budget = self._budget()
-        job = Job(ALONE.ids(0), self._accept(arrays), self._transfers.begin(HostIO(**host)))
+        job = Job(ONE_DEVICE.ids(0), self._accept(arrays), self._transfers.begin(HostIO(**host)))
         return self._first.use(lambda instance: self._profile(instance, job, Loopback()), self._held.keys(), budget)
 
     def profile_replicated(

@@ -12,7 +12,7 @@ from ..errors import ArgumentError
 from .arrays import Array, Slot, dtype_of, physical_bytes
 from .base import FILE, BaseExecutable
 from .budget import Budget, Limits
-from .grid import ALONE, check_alone
+from .grid import ONE_DEVICE, check_alone
 from .instance import Instance, Program
 from .loopback import Loopback
 from .manifest import Exchange, Manifest
@@ -81,7 +81,7 @@ class FreshExecutable(BaseExecutable):
         instance.apply(self._weights)
         for name, value in self._initial.items():
             instance.states[name][...] = value
-        instance.begin(ALONE.ids(0), accepted)
+        instance.begin(ONE_DEVICE.ids(0), accepted)
         loopback = Loopback()
         instance.run(lambda instance, number: loopback.exchange(instance.ports[number]))
         return [slot.give(place) for slot, place in zip(self._outputs, instance.outputs)]

@@ -32,7 +32,7 @@ class Grid:
         return f"device {device} (replica {replica}, partition {partition})"
 
 
-ALONE = Grid(1, 1)
+ONE_DEVICE = Grid(1, 1)
 
 
 def make_grid(
@@ -92,7 +92,7 @@ def fits(manifest: Manifest, grid: Grid) -> bool:
 
 def check_alone(manifest: Manifest) -> None:
     """Raises ArgumentError if the program cannot run on one device."""
-    if not fits(manifest, ALONE):
+    if not fits(manifest, ONE_DEVICE):
         raise ArgumentError(
             f"'{manifest.name}' runs on {_wanted(manifest, None, None)}: "
             "call exe.run_replicated with a list of arguments for each of them, or exe.run_global with whole arrays"

@@ -11,7 +11,7 @@ from ..errors import ArgumentError
 from ..host.arrays import Array
 from ..host.executor import load
 from ..host.fresh import FreshExecutable
-from ..host.grid import ALONE, fits
+from ..host.grid import ONE_DEVICE, fits
 from ..host.leaf import Leaf
 from ..host.manifest import Exchange, Manifest
 from .settings import Settings
@@ -65,7 +65,7 @@ class Model:
 def check_servable(manifest: Manifest) -> None:
     """ArgumentError if a run needs more than the arrays of a request."""
     name = manifest.name
-    if not fits(manifest, ALONE):
+    if not fits(manifest, ONE_DEVICE):
         raise ArgumentError(
             f"'{name}' runs on several devices, and a server runs it on one: it cannot be served; see docs/replicas.md"
         )
