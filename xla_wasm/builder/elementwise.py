@@ -82,7 +82,7 @@ def _comparison(direction: str, total: bool = False) -> _BinaryMethod:
     pair = "both" if direction in ("EQ", "NE") else "the first"
     other = "" if pair == "both" else " the second"
     order = ", in the order -NaN < -Inf < ... < -0 < +0 < ... < Inf < NaN" if total else ""
-    return _documented(method, f"Whether elements of {pair} {words[direction]}{other}{order}, as pred.")
+    return _documented(method, f"True where elements of {pair} {words[direction]}{other}{order}.")
 
 
 def _documented(method: Any, doc: str) -> Any:

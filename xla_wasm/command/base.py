@@ -74,9 +74,8 @@ FormatOption = Annotated[
     typer.Option(
         "--weight-format",
         metavar="[NAME=]FORMAT",
-        help="What a weight is stored as: f32, f16, bf16, int8 or int4. NAME may be a pattern, as 'params.*'; without "
-        "it, it is for all "
-        "that --weight names. Repeatable.",
+        help="The format of a stored weight: f32, f16, bf16, int8 or int4. NAME may be a pattern, as 'params.*'; "
+        "without it, the format is for all that --weight names. Repeatable.",
     ),
 ]
 
@@ -108,7 +107,7 @@ InitialOption = Annotated[
     typer.Option(
         "--initial",
         metavar="[NAME=]FILE",
-        help="What a state begins with: NAME=X.NPY. An .npz or safetensors file gives all that it has by name, and "
+        help="The first value of a state: NAME=X.NPY. An .npz or safetensors file gives all that it has by name, and "
         "PREFIX=FILE those "
         "called PREFIX.NAME. Repeatable.",
     ),

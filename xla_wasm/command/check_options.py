@@ -44,5 +44,5 @@ class Devices:
     ] = None
     partitions: Annotated[
         int | None,
-        typer.Option("--num-partitions", min=1, help="How many of the devices are partitions of one replica."),
+        typer.Option("--num-partitions", min=1, help="The number of devices that are partitions of one replica."),
     ] = None

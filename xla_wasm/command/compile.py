@@ -80,7 +80,7 @@ class Made:
         Algorithm,
         typer.Option(
             "--winograd",
-            help="Which of Winograd's algorithms convolutions with windows of 3x3 may take. off: none; f2: as exact "
+            help="The algorithm of Winograd's that convolutions with windows of 3x3 may take. off: none; f2: as exact "
             "as direct sums; "
             "f4: about ten times the error, and faster.",
         ),
@@ -123,7 +123,7 @@ def compile_module(
     output: Annotated[
         Path | None,
         typer.Option(
-            "-o", "--output", help="Where to write; else MODULE's name with .wasm, here; - is standard output."
+            "-o", "--output", help="The file to write; else MODULE's name with .wasm, here; - is standard output."
         ),
     ] = None,
     engine: Engine,

@@ -20,7 +20,7 @@ Stage = Literal["hlo", "plan", "kernels", "loops", "wat", "manifest"]
 
 def dump(
     path: AnyPath,
-    stage: Annotated[Stage, typer.Option("--stage", help="What to print; an artifact has only wat and manifest.")],
+    stage: Annotated[Stage, typer.Option("--stage", help="The stage to print; an artifact has only wat and manifest.")],
     dim: DimOption = [],  # noqa: B006
     *,
     engine: Engine,
@@ -51,7 +51,7 @@ def convert(
         typer.Option(
             "-o",
             "--output",
-            help="Where to write: HLO text if it ends in .txt or .hlo, or is - (standard output), else a proto.",
+            help="The file to write: HLO text if it ends in .txt or .hlo, or is - (standard output), else a proto.",
         ),
     ],
     large_constants: Annotated[

@@ -47,7 +47,7 @@ class Repeats:
         typer.Option(
             "--threads",
             min=1,
-            help="How many threads share the work; by default all processors, if it is compiled for threads.",
+            help="The number of threads that share the work; by default all processors, if it is compiled for threads.",
         ),
     ] = None
     profile: Annotated[bool, typer.Option("--profile", help="Print how long each step takes.")] = False

@@ -58,10 +58,10 @@ class Limits:
         ),
     ] = None
     run_timeout: Annotated[
-        float | None, typer.Option("--run-timeout", metavar="SECONDS", help="How long a run may take.")
+        float | None, typer.Option("--run-timeout", metavar="SECONDS", help="The time that a run may take.")
     ] = None
     body_timeout: Annotated[
-        float, typer.Option("--body-timeout", metavar="SECONDS", help="How long a body may take to arrive.")
+        float, typer.Option("--body-timeout", metavar="SECONDS", help="The time that a body may take to arrive.")
     ] = 30.0
     max_body: Annotated[
         int | None,
@@ -71,7 +71,9 @@ class Limits:
     ] = None
     grace: Annotated[
         float,
-        typer.Option("--grace", min=0, metavar="SECONDS", help="How long it finishes what it began, when told to end."),
+        typer.Option(
+            "--grace", min=0, metavar="SECONDS", help="The time for requests that have begun, when it is told to end."
+        ),
     ] = 30.0
     reuse: Annotated[
         bool,

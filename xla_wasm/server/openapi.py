@@ -37,7 +37,7 @@ def describe(model: Model) -> dict[str, Any]:
         },
         "paths": {
             "/": {"get": _get(model), "post": _post(model)},
-            "/healthz": {"get": _text("Whether the server answers.", "isHealthy", "It does.", "text/plain", "ok\n")},
+            "/healthz": {"get": _text("Answers if the server runs.", "isHealthy", "It does.", "text/plain", "ok\n")},
             "/metrics": {
                 "get": _text("Counts, in the text format of Prometheus.", "getMetrics", "The counts.", "text/plain")
             },

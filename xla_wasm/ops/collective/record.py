@@ -13,8 +13,8 @@ group depends on `channel_id` and `use_global_device_ids`:
 
 Without `replica_groups` all are one group. The order of a group is the order in which parts are put together, blocks
 are dealt out and operands are combined. All groups of an operation have one size, but in all-reduce and
-collective-broadcast. What combines operands (`to_apply`) is applied to all of them in one chain; where operands are of
-several types, it is one operation, which stands for that operation on each type.
+collective-broadcast. The computation that combines operands (`to_apply`) is applied to all of them in one chain; where
+operands are of several types, it is one operation, which stands for that operation on each type.
 
 On a device that no other sends anything to, collective-permute and collective-broadcast give zeros; in place, what was
 there stays. With several blocks in place (`slice_sizes` for each), the pairs are one permutation after another, as many

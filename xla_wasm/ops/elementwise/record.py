@@ -39,13 +39,13 @@ _UNARY: dict[str, tuple[tuple[str, ...], bool, str]] = {
     "ceil": (_FLOAT, False, "The least integral number that is not smaller."),
     "cosine": (_ANALYTIC, True, "The cosine of an angle in radians."),
     "cosh": (_ANALYTIC, True, "The hyperbolic cosine."),
-    "count-leading-zeros": (_INTEGER, False, "How many zero bits come before the highest one; the width for 0."),
+    "count-leading-zeros": (_INTEGER, False, "The number of zero bits before the highest one; the width for 0."),
     "erf": (_FLOAT, True, "The error function."),
     "exponential": (_ANALYTIC, True, "e to the power of each element."),
     "exponential-minus-one": (_ANALYTIC, True, "e to the power of each element, minus 1, exact near 0."),
     "floor": (_FLOAT, False, "The greatest integral number that is not greater."),
     "imag": (_ANALYTIC, False, "The imaginary part; 0 for a real number."),
-    "is-finite": (_FLOAT, False, "Whether an element is neither infinite nor NaN, as pred."),
+    "is-finite": (_FLOAT, False, "True where an element is neither infinite nor NaN."),
     "log": (_ANALYTIC, True, "The natural logarithm."),
     "log-plus-one": (_ANALYTIC, True, "The natural logarithm of 1 plus the element, exact near 0."),
     "logistic": (_ANALYTIC, True, "1 / (1 + exp(-x))."),
@@ -347,8 +347,8 @@ OPS: tuple[Op, ...] = (
             Attr("direction", "comparison_direction", (63,), REQUIRED, "comparison_direction"),
             Attr("type", "comparison_type", (72,), stablehlo="compare_type"),
         ),
-        doc="Whether the elements compare so; FLOAT makes NaN unordered and -0 equal to 0, TOTALORDER orders all bit "
-        "patterns.",
+        doc="True where the elements compare so; FLOAT makes NaN unordered and -0 equal to 0, TOTALORDER orders all "
+        "bit patterns.",
         constraints=(
             _EQUAL_SIZES,
             _EQUAL_TYPES,

@@ -1,6 +1,6 @@
 """Records of the exchange with the host and with other devices.
 
-What a program exchanges with its host happens in the order in which a computation lists it, which keeps the order of
+Exchanges of a program with its host happen in the order in which a computation lists them, which keeps the order of
 tokens and control predecessors. A send happens where it starts, a receipt where it is done. Data of no arrays is not
 exchanged at all.
 
