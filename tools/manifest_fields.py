@@ -1,5 +1,6 @@
 """Writes what follows from the table of a manifest's fields (xla_wasm/host/manifest_fields.py): the table of
-docs/embedding.md, and web/manifest_fields.js, by which the host in JavaScript checks manifests.
+docs/embedding.md, and web/manifest_fields.js, by which the host in JavaScript checks manifests; that has the element
+types of xla_wasm/hlo/types.py, too.
 
     python tools/manifest_fields.py
 """
@@ -9,6 +10,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from xla_wasm.host.manifest_fields import ARRAY_KINDS, MAX_INT, ROWS
+from xla_wasm.javascript import TYPED_ARRAY_OF
 
 ROOT = Path(__file__).parents[1]
 DOCUMENT = ROOT / "docs" / "embedding.md"
@@ -17,7 +19,8 @@ _BEGIN = "<!-- written by tools/manifest_fields.py -->\n\n"
 _END = "\n<!-- end -->\n"
 _HEAD = """\
 // What fields of a manifest may be: the bounds of an integer, the size and the alignment of what lies at an address,
-// the choices of a string. Written by tools/manifest_fields.py; xla_wasm/host/manifest_fields.py has their meanings.
+// the choices of a string; and the element types, by the typed array that has their values or bits. Written by
+// tools/manifest_fields.py; xla_wasm/host/manifest_fields.py has their meanings, xla_wasm/hlo/types.py the types.
 """
 
 
@@ -57,7 +60,18 @@ def javascript() -> str:
         name = place.replace("[]", "").replace(".", "_").upper() or "TOP"
         rows = "".join(f"  {key}: {row},\n" for key, row in fields.items())
         text += f"\nexport const {name} = {{\n{rows}}};\n"
-    return text
+    return text + _element_types()
+
+
+def _element_types() -> str:
+    names: dict[str, list[str]] = {}
+    for name, array in TYPED_ARRAY_OF.items():
+        names.setdefault(array, []).append(name)
+    text = "\nexport const ELEMENT_TYPES = {\n"
+    for array, those in names.items():
+        row = f"  {array}: '{' '.join(those)}',\n"
+        text += row if len(row) <= 121 else f"  {array}:\n    '{' '.join(those)}',\n"
+    return text + "};\n"
 
 
 def _list(choices: tuple[str, ...]) -> str:

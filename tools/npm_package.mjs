@@ -17,7 +17,7 @@ const web = join(root, 'web');
 const folder = join(output, 'package');
 const { build } = createRequire(join(tools, 'esbuild', 'x.js'))('esbuild');
 
-const CORE = ['arrays', 'errors', 'executor', 'features', 'load', 'manifest', 'source', 'transfer'];
+const CORE = ['arrays', 'errors', 'executor', 'features', 'load', 'manifest', 'source'];
 const ON_DEMAND = `
   remote bytes parts weights/weights arrays/dynamic arrays/layouts arrays/orders arrays/structures
   devices/exchange devices/replicated devices/shards diagnostics/hints diagnostics/shown

@@ -1,7 +1,7 @@
 // Typed arrays on one side, leaves of the manifest on the other. Mirrors xla_wasm/host/arrays.py.
 
-import { ELEMENT_TYPES } from './element_types.js';
 import { ArgumentError } from './errors.js';
+import { ELEMENT_TYPES } from './manifest_fields.js';
 
 /** @typedef {import('./manifest.js').Leaf} Leaf */
 /**
@@ -158,4 +158,18 @@ function store(array, index, item, { kind, bits = 64 }) {
     );
   }
   return false;
+}
+
+/** @type {WeakSet<object>} arrays that a caller gives away */
+export const given = new WeakSet();
+
+/**
+ * Marks an array to be handed to a worker as it is, without a copy; afterwards it is empty here.
+ * @template {ArrayBufferView} T
+ * @param {T} array
+ * @returns {T}
+ */
+export function transfer(array) {
+  given.add(array);
+  return array;
 }

@@ -1,6 +1,6 @@
 // Arrays in messages between a page and its worker, which know nothing of what an array carries beside its elements.
 
-import { given } from './transfer.js';
+import { given } from './arrays.js';
 
 const SHAPED = 'xla_wasm array';
 

@@ -5,6 +5,7 @@
 //   const exe = await load('model.wasm');
 //   const [logits] = exe.run(pixels);
 
+export { transfer } from './arrays.js';
 export { Executable } from './executor.js';
 export { load } from './load.js';
 export {
@@ -17,7 +18,6 @@ export {
   XlaWasmError,
 } from './errors.js';
 export { supports } from './features.js';
-export { transfer } from './transfer.js';
 
 /** @typedef {import('./load.js').LoadOptions} LoadOptions */
 /** @typedef {import('./load.js').Progress} Progress */

@@ -107,11 +107,6 @@ def test_the_table_is_that_of_the_hosts() -> None:
     assert tool["javascript"]() == tool["JAVASCRIPT"].read_text(), "python tools/manifest_fields.py writes it anew"
 
 
-def test_the_element_types_are_those_of_the_hosts() -> None:
-    tool = runpy.run_path(str(ROOT / "tools" / "element_types.py"))
-    assert tool["javascript"]() == tool["JAVASCRIPT"].read_text(), "python tools/element_types.py writes it anew"
-
-
 def test_every_field_is_in_the_table() -> None:
     """And every field of the table is in some manifest, of the type that it states, and missing only where it may
     be."""

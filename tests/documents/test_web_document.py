@@ -114,11 +114,11 @@ def test_the_loader_names_what_python_does() -> None:
         assert issubclass(getattr(xla_wasm, name), XlaWasmError)
 
 
-@pytest.mark.parametrize("element_type", sorted(javascript._ARRAY_OF))
+@pytest.mark.parametrize("element_type", sorted(javascript.TYPED_ARRAY_OF))
 def test_array_types(element_type: str) -> None:
     """The array that the declarations name is as wide as an element of it."""
     from xla_wasm.host.arrays import dtype_of
 
-    array = javascript._ARRAY_OF[element_type]
+    array = javascript.TYPED_ARRAY_OF[element_type]
     bits = int(re.findall(r"\d+", array)[0]) * (2 if element_type[0] == "c" else 1)
     assert np.dtype(dtype_of(element_type)).itemsize * 8 == bits
