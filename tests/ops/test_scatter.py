@@ -45,9 +45,17 @@ def random_scatter(seed: int) -> tuple[Module, list[Array]]:
     dtype, index_type = str(rng.choice(TYPES)), str(rng.choice(INDICES))
     dims = tuple(int(rng.integers(1, 8)) for _ in range(rng.integers(1, 4)))
     mapped = tuple(int(d) for d in rng.permutation(len(dims)))
-    windows = tuple(d for d in range(len(dims)) if rng.random() < 0.25)
-    inserted = tuple(d for d in range(len(dims)) if d not in windows)
     batch = (*(int(rng.integers(1, 4)) for _ in range(rng.integers(0, 2))), int(rng.choice([1, 5, 8, 9, 16, 31, 100])))
+    batching: tuple[int, ...] = ()
+    if rng.random() < 0.4:  # dimensions of the batch that are the operand's too, each at any place among the others
+        batching = tuple(int(d) for d in rng.permutation(len(batch))[: rng.integers(1, len(batch) + 1)])
+    inputs = tuple(int(d) for d in rng.permutation(len(dims) + len(batching))[: len(batching)])
+    others = tuple(d for d in range(len(dims) + len(batching)) if d not in inputs)
+    sizes = dict(zip(inputs, (batch[d] for d in batching))) | dict(zip(others, dims))
+    dims = tuple(sizes[d] for d in range(len(sizes)))
+    mapped = tuple(others[d] for d in mapped)
+    windows = tuple(d for d in others if rng.random() < 0.25)
+    inserted = tuple(d for d in others if d not in windows)
     vector = int(rng.integers(0, len(batch) + 1))
     spread = int(rng.choice([0, 0, 2, 100]))
     places = np.stack([rng.integers(-spread, dims[d] + spread, batch) for d in mapped], vector)
@@ -56,7 +64,15 @@ def random_scatter(seed: int) -> tuple[Module, list[Array]]:
     if rng.random() < 0.2:
         places[rng.random(places.shape) < 0.1] = rng.choice(np.array([info.min, info.max], info.dtype))
     update_dims = (*batch, *(1 for _ in windows))
-    numbers = ScatterDimensionNumbers(tuple(range(len(batch), len(update_dims))), inserted, mapped, vector)
+    pairs = sorted((d, place + (place >= vector)) for d, place in zip(inputs, batching))
+    numbers = ScatterDimensionNumbers(
+        tuple(range(len(batch), len(update_dims))),
+        inserted,
+        mapped,
+        vector,
+        input_batching_dims=tuple(d for d, _ in pairs),
+        scatter_indices_batching_dims=tuple(place for _, place in pairs),
+    )
     arguments = [_literal(rng, dtype, dims), places, _literal(rng, dtype, update_dims)]
     b = Builder("scatter")
     types = (dtype, index_type, dtype)
@@ -78,7 +94,20 @@ def _seen(rng: np.random.Generator, b: Builder, x: Instruction, dtype: str) -> I
     return x
 
 
-@pytest.mark.parametrize("seed", range(60))
+@pytest.mark.parametrize("size", [7, 8, 9, 16, 17, 33])
+@pytest.mark.parametrize("reducer", ["add", "set", "maximum", "turned"])
+def test_batches_along_the_lanes(reducer: str, size: int) -> None:
+    """Each update goes to the row of its own number: `jax.vmap(lambda x, i, v: x.at[i].set(v))`."""
+    rng = np.random.default_rng(size)
+    b = Builder("rows")
+    x, i, u = (b.parameter(n, shape(t)) for n, t in enumerate((f"f32[{size},4]", f"s32[{size}]", f"f32[{size}]")))
+    numbers = ScatterDimensionNumbers((), (1,), (1,), 1, input_batching_dims=(0,), scatter_indices_batching_dims=(0,))
+    scatter = b.op("scatter", x, i, u, called=[_reducer(reducer, "f32")], scatter_dimension_numbers=numbers)
+    arguments = (_literal(rng, "f32", (size, 4)), rng.integers(0, 4, size, np.int32), _literal(rng, "f32", (size,)))
+    differential(b.module(scatter), *arguments, targets=BOTH)
+
+
+@pytest.mark.parametrize("seed", range(120))
 def test_random_scatters(seed: int) -> None:
     module, arguments = random_scatter(seed)
     differential(module, *arguments, targets=[BOTH[seed % 2]])

@@ -111,6 +111,11 @@ class Builder(Arithmetic):
         varies = any(i.coefficient(self.vector) or any(v.lanes > 1 for v, _ in i.values) for i in index)
         return self.lanes if varies else 1
 
+    def at_lane(self, index: Affine, vector: Loop | None, lane: int) -> Affine:
+        """The index of one lane, of those that run along the loop `vector` and of those of values."""
+        shift = index.coefficient(vector) * lane
+        return Affine(index.const + shift, index.loops, tuple((self.lane(v, lane), c) for v, c in index.values))
+
     def load(self, number: int, index: Affine, dtype: str) -> Val:
         """The element at `index` of buffer `number`; a vector where the index runs along the lanes."""
         return self.load_at(self.pointer(number), index, dtype, pure=number not in self.written)
@@ -176,10 +181,8 @@ class Builder(Arithmetic):
         """One load per lane, for an index that differs by run-time values."""
         lanes = []
         for k in range(self.lanes):
-            values = tuple((self.lane(v, k), c) for v, c in index.values)
-            shift = index.coefficient(self.vector) * k
-            scalar = Affine(index.const + shift, index.loops, values)
-            vector, self.vector = self.vector, None
+            vector, scalar = self.vector, self.at_lane(index, self.vector, k)
+            self.vector = None
             lanes.append(self.load_at(base, scalar, dtype, pure))
             self.vector = vector
         return self.pack(lanes)
@@ -197,10 +200,9 @@ class Builder(Arithmetic):
         stride = index.coefficient(self.vector)
         if any(v.lanes > 1 for v, _ in index.values):
             for k in range(self.lanes):
-                values = tuple((self.lane(v, k), c) for v, c in index.values)
-                shift = index.coefficient(self.vector) * k
-                vector, self.vector = self.vector, None
-                self.store_at(base, Affine(index.const + shift, index.loops, values), self.lane(value, k), dtype)
+                vector, scalar = self.vector, self.at_lane(index, self.vector, k)
+                self.vector = None
+                self.store_at(base, scalar, self.lane(value, k), dtype)
                 self.vector = vector
             return
         if stride and self.vector:

@@ -211,8 +211,7 @@ class _Scatter:
         with b.when(b.not_(missed)):
             for starts, new in vectors:
                 for lane in range(b.lanes):
-                    at = [Affine(s.const, s.loops, tuple((b.lane(v, lane), c) for v, c in s.values)) for s in starts]
-                    self.combine(at, inner, [b.lane(v, lane) for v in new])
+                    self.combine([b.at_lane(s, loop, lane) for s in starts], inner, [b.lane(v, lane) for v in new])
         with b.when(missed), b.loop(step) as i:
             self.one((*index, first + i))
         b.close_loop(loop)
