@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from tests.support import seeds
-from tests.support.differential import run_with_state
+from tests.support.differential import EACH, differential, run_with_state
 from xla_wasm.builder import Builder, scalar_computation
-from xla_wasm.hlo.attrs import SliceDimension
+from xla_wasm.hlo.attrs import GatherDimensionNumbers, SliceDimension
 from xla_wasm.hlo.ir import Module
 from xla_wasm.loop import interleave
 from xla_wasm.ops.dtypes import DTYPES
@@ -109,6 +109,21 @@ def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]
     if leaves[0].shape.dimensions == first.shape.dimensions and rng.integers(0, 2):
         options["state"] = ((0, 0),)
     return b.module(b.op("tuple", *leaves)), arguments, options
+
+
+@pytest.mark.parametrize("size", [8, 9, 16, 33])
+@pytest.mark.parametrize("dtype", ["f32", "f64", "s8"])
+def test_places_that_differ_by_the_loop_and_by_values(dtype: str, size: int) -> None:
+    """A batching dimension along the lanes: `jax.vmap(lambda x, i: x[i])`, and a long chain of operations of it."""
+    rng = np.random.default_rng(size)
+    b = Builder("rows")
+    x, i = b.parameter(0, shape(f"{dtype}[{size},5]")), b.parameter(1, shape(f"s32[{size}]"))
+    numbers = GatherDimensionNumbers((), (1,), (1,), 1, operand_batching_dims=(0,), start_indices_batching_dims=(0,))
+    y = b.op("gather", x, i, gather_dimension_numbers=numbers, slice_sizes=(1, 1))
+    for _ in range(interleave._CHAIN):
+        y = b.op("negate", b.op("add", y, y))
+    arguments = rng.integers(-3, 4, (size, 5)).astype(DTYPES[dtype]), rng.integers(0, 5, size, np.int32)
+    differential(b.module(y), *arguments, targets=EACH)
 
 
 @pytest.mark.parametrize("seed", range(seeds.count(2, 12)))

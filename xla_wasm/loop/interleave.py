@@ -106,12 +106,13 @@ def _widen(loop: Loop) -> None:
 
 def _slopes(loop: Loop) -> dict[Val, int] | None:
     """By how much each address grows with the loop's variable; None where the variable is more than a part of
-    addresses, or one falls."""
+    addresses, or of one that a value of the body is a part of, too, or where one falls."""
     body = loop.body
     slopes = {val: c for c, val in loop.inductions.items()}
     for s in _statements(body):
         if isinstance(s, Val) and s.op == "add" and s.lanes == 1 and any(a in slopes for a in s.args):
-            slopes[s] = sum(slopes.get(a, 0) for a in s.args)
+            if all(a in slopes or a.block is not body for a in s.args):
+                slopes[s] = sum(slopes.get(a, 0) for a in s.args)
     for s in _statements(body):
         values = (s.value,) if isinstance(s, Store) else () if s.op in _LOADS or s in slopes else s.args
         if any(v in slopes for v in values):
@@ -126,7 +127,8 @@ def _copy(loop: Loop, statements: list[Straight], slopes: dict[Val, int], shift:
     for s in statements:
         if isinstance(s, Store):
             offset = s.offset + slopes.get(s.address, 0) * shift
-            body.statements.append(Store(s.address, offset, copies.get(s.value, s.value), s.dtype, s.stride))
+            address, value = (copies.get(x, x) for x in (s.address, s.value))
+            body.statements.append(Store(address, offset, value, s.dtype, s.stride))
             continue
         if s in slopes:
             continue
