@@ -133,7 +133,7 @@ uint32_t xw_no_bounds(const array *x) { return (void)x, 0; }
 int shape_array(array *x, const char *type, uint32_t rank, const uint32_t *sizes) {
   int fits = rank == x->rank;
   for (uint32_t d = 0; fits && d < rank; d++) {
-    fits = x->dims[d].actual ? sizes[d] <= x->dims[d].size : sizes[d] == x->dims[d].size;
+    fits = x->dims[d].least <= sizes[d] && sizes[d] <= x->dims[d].size;
     if (fits && x->dims[d].actual) *x->dims[d].actual = (int32_t)sizes[d];
   }
   if (!fits) fail_shape(x, type, rank, sizes);

@@ -12,6 +12,7 @@ import pytest
 
 import xla_wasm
 from tests.support.bodies import JSON, NPY, NPZ, RAW, damaged, load_npy, npy, npz
+from tests.support.embedding_cases import RANGED
 from tests.support.wasi_commands import SUM, TWO, A, B, as_bytes, identity, samples
 from tests.support.wasi_servers import COUNTER, Server, server, serving
 from xla_wasm import ArtifactError, Options, UnsupportedError
@@ -277,6 +278,20 @@ def test_dynamic_batches(tmp_path: Path) -> None:
             assert made.post(x.tobytes(), RAW).body == (-x).tobytes()
             assert made.post(json.dumps(x.tolist()).encode()).json == {"result": (-x).tolist()}
         assert made.post(npy(np.zeros((6, 4), np.float32)), NPY).json["error"]["expected"] == "f32[<=5,4]"
+
+
+def test_ranges_of_sizes(tmp_path: Path) -> None:
+    with serving(server(RANGED), tmp_path) as made:
+        assert made.ask().json["inputs"][0]["shape"] == ["4..8", 3]
+        for rows in (0, 3, 4, 8, 9):
+            x = np.arange(3 * rows, dtype=np.float32).reshape(rows, 3)
+            bodies = ((npy(x), NPY), (x.tobytes(), RAW), (json.dumps(x.tolist()).encode(), JSON))
+            answers = [made.post(*body, JSON) for body in bodies]
+            if rows in (4, 8):
+                assert all(answer.json == {"result": (-x).tolist()} for answer in answers), answers
+            else:
+                assert all(answer.status in (413, 422) for answer in answers), answers
+                assert answers[0].json["error"]["expected"] == "f32[4..8,3]"
 
 
 LARGE = """HloModule l

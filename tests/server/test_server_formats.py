@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from tests.support import seeds
 from tests.support.bodies import load_npy, npy, npz
+from tests.support.embedding_cases import RANGED
 from tests.support.served_models import JSON, Array, ask, error, serving
 from xla_wasm.hlo.types import ARRAY_TYPES, TYPES, limits
 from xla_wasm.host.arrays import dtype_of
@@ -277,6 +278,22 @@ def test_sizes_of_dynamic_dimensions_come_from_the_array() -> None:
         x = np.arange(6, dtype=np.float32).reshape(2, 3)
         assert ask(app, json=x.tolist()).json() == {"result": x[::-1].tolist()}
         assert "raw bytes do not say" in error(ask(app, content=x.tobytes(), headers=RAW), 422)["message"]
+
+
+def test_ranges_of_sizes() -> None:
+    with serving(RANGED) as app:
+        assert ask(app, "GET", headers={"Accept": "application/json"}).json()["inputs"][0]["shape"] == ["4..8", 3]
+        schema = ask(app, "GET", "/openapi.json").json()["components"]["schemas"]["Inputs"]["properties"]["x"]
+        assert (schema["minItems"], schema["maxItems"], schema["items"]["minItems"]) == (4, 8, 3)
+        for rows in (0, 3, 4, 8, 9):
+            x = np.arange(rows * 3, dtype=np.float32).reshape(rows, 3)
+            bodies = ((npy(x), NPY), (x.tobytes(), RAW), (json.dumps(x.tolist()).encode(), JSON))
+            for body, headers in bodies:
+                response = ask(app, content=body, headers=headers | {"Accept": JSON["Content-Type"]})
+                if rows in (4, 8):
+                    assert response.json() == {"result": (-x).tolist()}
+                elif response.status_code != 413:
+                    assert error(response, 422)["expected"] == "f32[4..8,3]"
 
 
 SCALARS = [

@@ -177,9 +177,9 @@ export function fromRaw(slot, bytes, shape) {
         { field: slot.name },
       );
     const count = row ? bytes.length / row : bytes.length ? NaN : isDynamic(slot) ? bound : 1;
-    if (!Number.isInteger(count) || count > (isDynamic(slot) ? bound : 1) || (!isDynamic(slot) && count !== 1))
-      refuse(slot, `${slot.type}[${bytes.length / width}]`);
     shape = isDynamic(slot) ? [count, ...rest] : slot.dimensions;
+    if (!Number.isInteger(count) || !(isDynamic(slot) ? fits(slot, shape) : count === 1))
+      refuse(slot, `${slot.type}[${bytes.length / width}]`);
   }
   // A copy of its own, since elements have to lie at a multiple of their size.
   return checked(slot, { array: new slot.array(bytes.slice().buffer), shape });

@@ -28,15 +28,19 @@ DTYPES: dict[str, np.dtype[Any]] = {name: _dtype(TYPES[name].numpy) for name in 
 _WIDER = {"f16", "bf16", "f32", "f64"}
 
 
-def accepted(what: str, shape: Shape, value: Any, precise: bool) -> Array:
+def accepted(what: str, shape: Shape, value: Any, precise: bool, least: tuple[int, ...] = ()) -> Array:
     """Returns a caller's value for an array of a shape, in the dtype to compute with. Dynamic dimensions have any size
-    up to their bounds. Raises ArgumentError for another dtype or shape."""
+    up to their bounds, from `least` on if that has a size for each dimension. Raises ArgumentError for another dtype or
+    shape."""
     array = np.asarray(value)
     wanted = DTYPES[shape.element_type]
     if array.dtype != wanted:
         raise ArgumentError(f"{what} is {shape.without_layout()}: expected dtype {wanted}, got {array.dtype}")
-    if not fits(array.shape, shape):
-        raise ArgumentError(f"{what} is {shape.without_layout()}: expected shape {shape.dimensions}, got {array.shape}")
+    if not fits(array.shape, shape) or any(low > size for low, size in zip(least, array.shape)):
+        ends = f", from {least} on," if least else ""
+        raise ArgumentError(
+            f"{what} is {shape.without_layout()}: expected shape {shape.dimensions}{ends} got {array.shape}"
+        )
     return array.astype(dtype_of(shape.element_type, precise))
 
 
