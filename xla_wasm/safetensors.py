@@ -36,6 +36,8 @@ SCALE = ".scale"
 _LONGEST_HEADER = 100_000_000
 _MOST_DIMENSIONS = 32
 """The limit of every NumPy."""
+_TRUTH = b"\0" + b"\1" * 255
+"""For each byte of a BOOL what it becomes: any but 0 is true."""
 
 
 @dataclass(frozen=True)
@@ -224,6 +226,8 @@ def _make_constant(parameter: Instruction, tensor: Tensor, name: str) -> None:
         )
     shape = Shape(element_type, tensor.dimensions, Layout.default(len(tensor.dimensions)))
     data = tensor.data if tensor.element_type == element_type else _rounded(tensor, element_type, name)
+    if element_type == "pred":
+        data = bytes(data).translate(_TRUTH)
     parameter.opcode = "constant"
     parameter.shape = shape
     parameter.attrs = {"literal": Literal(shape, data)}

@@ -268,6 +268,13 @@ def test_element_types(element_type: str, tmp_path: Path) -> None:
         assert made.post(json.dumps(shown.json["result"]).encode(), JSON, JSON).body == shown.body
 
 
+def test_any_byte_but_zero_is_true(tmp_path: Path) -> None:
+    data = bytes([255, 0, 1, 2, 128, 254])
+    with serving(server(identity("pred[6]")), tmp_path) as made:
+        for body, type_ in ((data, RAW), (npy(np.frombuffer(data, np.bool_)), NPY)):
+            assert made.post(body, type_, RAW).body == bytes([1, 0, 1, 1, 1, 1])
+
+
 def test_dynamic_batches(tmp_path: Path) -> None:
     text = "HloModule d\n\nENTRY e {\n  x = f32[<=5,4] parameter(0)\n  ROOT y = f32[<=5,4] negate(x)\n}\n"
     with serving(server(text), tmp_path) as made:

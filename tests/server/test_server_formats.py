@@ -234,7 +234,6 @@ def test_values_that_the_type_does_not_have_are_refused(wanted: str, dtype: str,
 
 def test_bytes_that_are_no_element_are_refused() -> None:
     for element_type, byte in (
-        ("pred", 2),
         ("u4", 16),
         ("s4", 16),
         ("s2", 0xFD),
@@ -247,11 +246,19 @@ def test_bytes_that_are_no_element_are_refused() -> None:
             (formats.RAW, bytes([byte] * 6)),
             (formats.NPY, npy(np.full((2, 3), byte, np.uint8).view("V1"))),
         ):
-            if element_type == "pred" and kind == formats.NPY:
-                continue  # a V1 is no bool
             with pytest.raises(Problem) as caught:
                 formats.Reader([of]).read(kind, None, body)
             assert caught.value.status == 422, (element_type, kind)
+
+
+def test_any_byte_but_zero_is_true() -> None:
+    data = bytes([255, 0, 1, 2, 128, 254])
+    array = np.frombuffer(data, np.bool_).reshape(2, 3)
+    for wanted in ("pred", "u8", "f32"):
+        bodies = {formats.NPY: npy(array)} | ({formats.RAW: data} if wanted == "pred" else {})
+        for kind, body in bodies.items():
+            (read,) = formats.Reader([leaf(f"{wanted}[2,3]")]).read(kind, None, body)
+            assert read.dtype == dtype_of(wanted) and read.astype(np.uint8).tolist() == [[1, 0, 1], [1, 1, 1]]
 
 
 def test_sizes_of_dynamic_dimensions_come_from_the_array() -> None:

@@ -154,6 +154,8 @@ def check_types(folder: Path, numpy: bool) -> None:
     results = [flat(r) for r in exe.run(*given)]
     pairs = [1 + 2j, -3.5] if numpy else [1.0, 2.0, -3.5, 0.0]
     assert results == [*given[:-1], pairs], results
+    if not numpy:  # bytes are elements, and any but 0 is true
+        assert flat(exe.run(memoryview(b"\xff\0"), *given[1:])[0]) == [True, False]
     for i, wrong in (
         (0, [2, 0]),
         (1, [128, 0]),

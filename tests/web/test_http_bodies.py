@@ -324,6 +324,14 @@ def test_dynamic_dimensions(url: str) -> None:
     assert ask(f"{url}twice-f32/").json["inputs"] == [{"name": "x", "type": "f32", "shape": ["<=2", "<=3"]}]
 
 
+def test_any_byte_but_zero_is_true(url: str) -> None:
+    data = bytes([255, 0, 1, 2, 128, 254])
+    array = np.frombuffer(data, np.bool_).reshape(2, 3)
+    for body, type_ in ((npy(array), NPY), (npy(np.asfortranarray(array)), NPY), (data, RAW)):
+        assert post(f"{url}matrix-pred/", body, type_, Accept=RAW).body == bytes([1, 0, 1, 1, 1, 1])
+    assert post(f"{url}matrix-f32/", npy(array), NPY, Accept=JSON).json == {"result": [[1, 0, 1], [1, 1, 1]]}
+
+
 def test_ranges_of_sizes(url: str) -> None:
     at = f"{url}ranged/"
     assert ask(at).json["inputs"] == [{"name": "x", "type": "f32", "shape": ["4..8", 3]}]

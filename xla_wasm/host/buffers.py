@@ -87,8 +87,6 @@ class Slot:
             got = f"{_name(given, view.itemsize)}[{','.join(map(str, view.shape))}]"
             raise ArgumentError(f"{self.what} must be {self}, elements of {self._format_name()}; got {got}")
         made = shaped(view.tobytes(), self.format, self.shape if flat else view.shape)
-        if self.leaf.element_type == "pred" and any(b > 1 for b in made.tobytes()):
-            raise ArgumentError(f"{self.what} must be {self}: its bytes must be 0 or 1")
         self._check_range(made.tobytes())
         return made
 

@@ -37,10 +37,12 @@ def accepted(what: str, shape: Shape, value: Any, precise: bool, least: tuple[in
     if array.dtype != wanted:
         raise ArgumentError(f"{what} is {shape.without_layout()}: expected dtype {wanted}, got {array.dtype}")
     if not fits(array.shape, shape) or any(low > size for low, size in zip(least, array.shape)):
-        ends = f", from {least} on," if least else ""
+        ends = f", from {least} on" if least else ""
         raise ArgumentError(
-            f"{what} is {shape.without_layout()}: expected shape {shape.dimensions}{ends} got {array.shape}"
+            f"{what} is {shape.without_layout()}: expected shape {shape.dimensions}{ends}, got {array.shape}"
         )
+    if wanted.kind == "b":
+        return np.asarray(array.view(np.uint8) != 0)  # any byte but 0 is true
     return array.astype(dtype_of(shape.element_type, precise))
 
 
