@@ -133,7 +133,7 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array], format: str 
     import numpy as np
 
     from .files import writing
-    from .host.arrays import dtype_of
+    from .host.arrays import dtype_of, native
 
     rules = [("*", format)] if isinstance(format, str) else list(format.items())
     wrong = next((given for _, given in rules if given not in FORMATS), None)
@@ -141,7 +141,7 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array], format: str 
         raise ArgumentError(f"there is no format {wrong!r} of a safetensors file: expected one of {', '.join(FORMATS)}")
     stored: dict[str, Array] = {}
     for name, given in arrays.items():
-        array = np.asarray(given)
+        array = native(np.asarray(given))
         found = [how for pattern, how in rules if fnmatch.fnmatchcase(name, pattern)]
         how = found[-1] if found and array.dtype == np.float32 and array.ndim > 1 else "f32"
         if how == "int8":

@@ -82,7 +82,7 @@ class Slot:
             view: Any = memoryview(value)
         except TypeError:
             return self._convert(value)
-        given, flat = view.format.lstrip("@="), view.ndim == 1 and view.nbytes == self.leaf.bytes
+        given, flat = view.format.lstrip("@=<"), view.ndim == 1 and view.nbytes == self.leaf.bytes
         if not (self._holds(given, view.itemsize) and (flat or self._fits(view.shape))):
             got = f"{_name(given, view.itemsize)}[{','.join(map(str, view.shape))}]"
             raise ArgumentError(f"{self.what} must be {self}, elements of {self._format_name()}; got {got}")

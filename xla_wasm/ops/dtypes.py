@@ -32,7 +32,7 @@ def accepted(what: str, shape: Shape, value: Any, precise: bool, least: tuple[in
     """Returns a caller's value for an array of a shape, in the dtype to compute with. Dynamic dimensions have any size
     up to their bounds, from `least` on if that has a size for each dimension. Raises ArgumentError for another dtype or
     shape."""
-    array = np.asarray(value)
+    array = native(np.asarray(value))
     wanted = DTYPES[shape.element_type]
     if array.dtype != wanted:
         raise ArgumentError(f"{what} is {shape.without_layout()}: expected dtype {wanted}, got {array.dtype}")
@@ -44,6 +44,11 @@ def accepted(what: str, shape: Shape, value: Any, precise: bool, least: tuple[in
     if wanted.kind == "b":
         return np.asarray(array.view(np.uint8) != 0)  # any byte but 0 is true
     return array.astype(dtype_of(shape.element_type, precise))
+
+
+def native(array: Array) -> Array:
+    """The array in the machine's order of bytes."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def fits(dimensions: Sequence[int], shape: Shape) -> bool:
