@@ -116,11 +116,13 @@ def narrow(x: Array, element_type: str, precise: bool) -> Array:
         if type_.kind == "signed":
             sign = 1 << (type_.bits - 1)
             low = (low ^ sign) - sign
-        return low.astype(np.int8).astype(dtype)
+        return np.asarray(low.astype(np.int8).astype(dtype))  # what NumPy computes of no dimensions is no array
     if type_.kind == "float" and type_.bits < 32 and x.dtype == np.float64 and dtype != np.float64:
         x = x.astype(np.float32)
     if type_.kind != "complex" and x.dtype.kind == "c":
         x = x.real
+    if type_.kind == "float" and type_.format and type_.format.special == "finite":
+        x = np.where(np.isnan(x), x.dtype.type(-0.0), x)
     if element_type == "f4e2m1fn":
         x = np.clip(x, -6, 6)
-    return x.astype(dtype)
+    return np.asarray(x.astype(dtype))
