@@ -3,7 +3,7 @@
 // tools/manifest_fields.py; xla_wasm/host/manifest_fields.py has their meanings, xla_wasm/hlo/types.py the types.
 
 export const TOP = {
-  format: { low: 1, high: 2 },
+  format: { low: 1, high: 3 },
   target: ['simd128', 'relaxed-simd'],
   pages: { low: 1, high: 65536 },
   config: { size: 4, align: 4 },

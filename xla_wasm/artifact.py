@@ -20,6 +20,11 @@ SECTION = "xla_wasm"
 FORMAT = 1
 FORMAT_OF_PARTS = 2
 """Of manifests in which a weight comes in parts: hosts that do not know these must refuse it."""
+FORMAT_OF_RANGES = 3
+"""Of manifests in which an array has `least`: hosts that do not know it would let sizes in that the program is not made
+for."""
+FORMATS = (FORMAT, FORMAT_OF_PARTS, FORMAT_OF_RANGES)
+"""All that hosts read."""
 
 
 Parts = Sequence[bytes | memoryview]

@@ -26,6 +26,7 @@ from .hlo.signature import (
     leaf_index,
     leaf_indices,
     leaf_pairs,
+    least_sizes,
     parameter_leaves,
     result_leaves,
     size_places,
@@ -192,12 +193,15 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     results = tuple(shape for _, shape in interface.results)
     winograd, formats = WINOGRAD[options.winograd], interface.weight_formats
     target = Target.named(options.target, options.tune, options.threads)
+    least = interface.least_sizes
+    states = tuple((p, interface.parameters[p][0], least[p]) for p in interface.state if least[p])
     given = Given(
         options.host_calls,
         serves,
         drops,
         devices,
         winograd,
+        states,
         formats,
         results,
         options.threads,
@@ -338,7 +342,17 @@ def _interface(division: PerDevice, options: Options) -> Interface:
 
         initial = initial_values(inputs, state, division.parameters, options.initial)
     return Interface(
-        module.name, inputs, outputs, weights, state, *shards, division.undivided, stored, structure, initial
+        module.name,
+        inputs,
+        outputs,
+        weights,
+        state,
+        least_sizes(module),
+        *shards,
+        division.undivided,
+        stored,
+        structure,
+        initial,
     )
 
 

@@ -14,6 +14,7 @@ import numpy as np
 from .errors import ArgumentError, UnsupportedError, counted
 from .hlo.ir import Computation, Instruction, Module
 from .hlo.shape import Shape
+from .hlo.signature import least_sizes
 from .hlo.types import THROUGH_F16, TYPES
 from .hlo.verify import verify
 from .hostio import DeviceKeywords, HostIO, HostKeywords, of_devices
@@ -166,6 +167,7 @@ def evaluate_with(
         for index, shape in p.shape.leaves()
     ]
     leaves = [(name, shape) for name, shape in leaves if not shape.is_token]
+    least = least_sizes(module)
     starts = Starts(module.instructions())
 
     def work(device: Device) -> list[Array]:
@@ -179,7 +181,10 @@ def evaluate_with(
         evaluator.custom_calls = {**module.callbacks, **(custom_calls or {})}
         with np.errstate(all="ignore"):
             flat = iter(
-                [accepted(f"parameter '{name}'", shape, array, precise) for (name, shape), array in zip(leaves, arrays)]
+                [
+                    accepted(f"parameter '{name}'", shape, array, precise, low)
+                    for (name, shape), array, low in zip(leaves, arrays, least)
+                ]
             )
             result = evaluator(module.entry, *(nested(p.shape, flat) for p in module.entry.parameters))
         return [np.array(leaf) for leaf in flattened(result)]

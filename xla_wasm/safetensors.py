@@ -36,6 +36,8 @@ SCALE = ".scale"
 _LONGEST_HEADER = 100_000_000
 _MOST_DIMENSIONS = 32
 """The limit of every NumPy."""
+_TRUTH = b"\0" + b"\1" * 255
+"""For each byte of a BOOL what it becomes: any but 0 is true."""
 
 
 @dataclass(frozen=True)
@@ -131,7 +133,7 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array], format: str 
     import numpy as np
 
     from .files import writing
-    from .host.arrays import dtype_of
+    from .host.arrays import dtype_of, native
 
     rules = [("*", format)] if isinstance(format, str) else list(format.items())
     wrong = next((given for _, given in rules if given not in FORMATS), None)
@@ -139,7 +141,7 @@ def save(path: str | os.PathLike[str], arrays: Mapping[str, Array], format: str 
         raise ArgumentError(f"there is no format {wrong!r} of a safetensors file: expected one of {', '.join(FORMATS)}")
     stored: dict[str, Array] = {}
     for name, given in arrays.items():
-        array = np.asarray(given)
+        array = native(np.asarray(given))
         found = [how for pattern, how in rules if fnmatch.fnmatchcase(name, pattern)]
         how = found[-1] if found and array.dtype == np.float32 and array.ndim > 1 else "f32"
         if how == "int8":
@@ -224,6 +226,8 @@ def _make_constant(parameter: Instruction, tensor: Tensor, name: str) -> None:
         )
     shape = Shape(element_type, tensor.dimensions, Layout.default(len(tensor.dimensions)))
     data = tensor.data if tensor.element_type == element_type else _rounded(tensor, element_type, name)
+    if element_type == "pred":
+        data = bytes(data).translate(_TRUTH)
     parameter.opcode = "constant"
     parameter.shape = shape
     parameter.attrs = {"literal": Literal(shape, data)}

@@ -16,15 +16,17 @@ _LONGEST = 40
 """Characters of a name."""
 
 
-def array(
-    name: str, element_type: str, dimensions: Sequence[int], sizes: Sequence[int | None] | None, kind: str, size: int
-) -> Shown:
-    """An array as it is shown; where it has a size that changes (an entry of `sizes` that is not None) its dimension is
-    a bound."""
-    shown = [
-        f"<={bound}" if at is not None else str(bound)
-        for bound, at in zip(dimensions, sizes or [None] * len(dimensions))
-    ]
+def dimensions(
+    bounds: Sequence[int], sizes: Sequence[int | None] | None, least: Sequence[int] | None = None
+) -> list[str]:
+    """Dimensions as they are shown; one that has a size which changes (an entry of `sizes` that is not None) has
+    bounds."""
+    pairs = zip(bounds, sizes or [None] * len(bounds), least or [0] * len(bounds))
+    return [str(n) if at is None else f"{low}..{n}" if low else f"<={n}" for n, at, low in pairs]
+
+
+def array(name: str, element_type: str, shown: Sequence[str], kind: str, size: int) -> Shown:
+    """An array as it is shown, `shown` being its dimensions."""
     return name, f"{element_type}[{','.join(shown)}]", kind, size
 
 
@@ -33,7 +35,13 @@ def of_manifest(manifest: Mapping[str, Any]) -> list[Shown]:
     try:
         leaves = [*manifest["parameters"], *(leaf for leaf in manifest["results"] if leaf["kind"] == "output")]
         return [
-            array(x["name"], x["element_type"], x["dimensions"], x.get("sizes"), x["kind"], int(x["bytes"]))
+            array(
+                x["name"],
+                x["element_type"],
+                dimensions(x["dimensions"], x.get("sizes"), x.get("least")),
+                x["kind"],
+                int(x["bytes"]),
+            )
             for x in leaves
         ]
     except (KeyError, TypeError, ValueError, AttributeError):

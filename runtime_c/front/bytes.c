@@ -100,7 +100,11 @@ void say_shape(const array *x, uint32_t rank, const uint32_t *sizes, const char 
   for (uint32_t d = 0; d < rank; d++) {
     int dynamic = x && x->dims[d].actual;
     if (d) emit(',');
-    if (dynamic) say(mark), say("<=");
+    if (dynamic) {
+      say(mark);
+      if (x->dims[d].least) say_integer(x->dims[d].least), say("..");
+      else say("<=");
+    }
     say_integer(x ? x->dims[d].size : sizes[d]);
     if (dynamic) say(mark);
   }

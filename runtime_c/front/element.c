@@ -81,7 +81,7 @@ uint64_t xw_no_encode_integer(const format *f, const scalar *x) { return (void)f
 void load_element(const format *f, const uint8_t *from, scalar *x) {
   // Of an integer narrower than a byte only the low bits count. There is memory behind all arrays.
   uint64_t code = *(const uint64_t *)from & UINT64_MAX >> (64 - f->bits);
-  x->real = f->kind >= FLOAT, x->negative = 0, x->magnitude = code;
+  x->real = f->kind >= FLOAT, x->negative = 0, x->magnitude = f->kind == PRED ? code != 0 : code;
   if (x->real) x->value = decode(f, code);
   else if (f->kind == SIGNED && code >> (f->bits - 1)) x->negative = 1, x->magnitude = (2ull << (f->bits - 1)) - code;
 }
@@ -133,7 +133,7 @@ uint32_t xw_no_bounds(const array *x) { return (void)x, 0; }
 int shape_array(array *x, const char *type, uint32_t rank, const uint32_t *sizes) {
   int fits = rank == x->rank;
   for (uint32_t d = 0; fits && d < rank; d++) {
-    fits = x->dims[d].actual ? sizes[d] <= x->dims[d].size : sizes[d] == x->dims[d].size;
+    fits = x->dims[d].least <= sizes[d] && sizes[d] <= x->dims[d].size;
     if (fits && x->dims[d].actual) *x->dims[d].actual = (int32_t)sizes[d];
   }
   if (!fits) fail_shape(x, type, rank, sizes);

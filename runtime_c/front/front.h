@@ -28,6 +28,7 @@ typedef struct {
 typedef struct {
   uint32_t size, stride; // the bound if it is dynamic; bytes
   int32_t *actual;       // where the actual size lies, if it is dynamic
+  uint32_t least;        // the least size; if it is not dynamic, the size
 } dimension;
 
 enum { INPUT, WEIGHT, STATE, OUTPUT };

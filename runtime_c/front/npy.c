@@ -25,7 +25,7 @@ static int numpy_type(const char *code, format *f) {
 static void end_early(const array *x, uint32_t got, int whole) {
   uint32_t element = x->type->bytes, row = element;
   for (uint32_t d = 1; d < x->rank; d++) row *= x->dims[d].size;
-  if (whole && x->rank && x->dims[0].actual && got % row == 0) *x->dims[0].actual = (int32_t)(got / row);
+  if (whole && x->rank && x->dims[0].actual && got % row == 0 && got / row >= x->dims[0].least) *x->dims[0].actual = (int32_t)(got / row);
   else fail(whole && got % element == 0 ? UNFIT : DAMAGED, "the data end too early", x);
 }
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.embedding_cases import ARTIFACTS, NAMES, artifacts, dense, digits, dynamic, fed, named
+from tests.support.embedding_cases import ARTIFACTS, NAMES, artifacts, dense, digits, dynamic, fed, named, ranged
 from tests.support.toolchains import WARNINGS, build, environment, tool
 from tests.support.toy_artifact import toy
 from xla_wasm import ArgumentError, Artifact
@@ -115,7 +115,7 @@ int main(void) {
 def facts(manifest: Manifest) -> list[str | int]:
     """Returns the facts of a manifest in the order in which the program prints them."""
     stated: list[str | int] = [
-        1,
+        manifest.format,
         manifest.name,
         manifest.hash,
         ",".join(manifest.features),
@@ -215,6 +215,10 @@ def test_sizes_and_weights() -> None:
     assert f"#define MODEL_INPUT_X_SIZES {{{x['sizes'][0]}u, 0u}}\n" in text
     assert f"#define MODEL_OUTPUT_RESULT_SIZES {{{y['sizes'][0]}u, 0u}}\n" in text
     assert "/* input 'x': f32[<=5,4], minor_to_major {1,0} */" in text and "#define MODEL_DYNAMIC 1\n" in text
+    assert "#define MODEL_INPUT_X_LEAST {0u, 4u}\n" in text and "#define MODEL_FORMAT 1\n" in text
+    text = header(ranged())
+    assert "#define MODEL_INPUT_X_LEAST {4u, 3u}\n" in text and "#define MODEL_FORMAT 3\n" in text
+    assert "/* input 'x': f32[4..8,3], minor_to_major {1,0} */" in text
     text = header(dense())
     assert "#define MODEL_WEIGHT_W_INIT 1\n" in text and "#define MODEL_WEIGHT_B_INIT -1\n" in text
     assert "INPUT_X_INIT" not in text and "_SIZES" not in text

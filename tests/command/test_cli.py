@@ -436,6 +436,24 @@ def test_symbolic_sizes(xla_wasm: Cli, tmp_path: Path) -> None:
     assert code == 2 and "--dim gives the size of b twice" in err
     code, _, err = xla_wasm("compile", "f.txt", "--dim", "b=4")
     assert code == 2 and "--dim is for files of jax.export" in err
+    code, _, err = xla_wasm("compile", "f.bin", "--dim", "b=4,3")
+    assert code == 2 and "--dim b: a symbolic size of jax.export is one size or a range" in err
+
+
+def test_open_sizes_of_stablehlo(xla_wasm: Cli, tmp_path: Path) -> None:
+    """The command does what its message says."""
+    (tmp_path / "open.mlir").write_text(
+        "func.func @main(%x: tensor<?x4xf32>, %n: tensor<?xf32>) -> tensor<?x4xf32> {\n"
+        "  return %x : tensor<?x4xf32>\n}\n"
+    )
+    code, _, err = xla_wasm("inspect", "open.mlir")
+    assert code == 2 and err.endswith("--dim x=8,4\n"), err
+    code, _, err = xla_wasm("inspect", "open.mlir", "--dim", "x=8,4")
+    assert code == 2 and "the sizes of argument 'n', tensor<?xf32>, are left open" in err, err
+    assert "f32[8,4]" in xla_wasm("inspect", "open.mlir", "--dim", "x=8,4", "--dim", "n=3")[1]
+    for wrong, says in (("x=8..9", "ranges are for files of jax.export"), ("x=8,5", "cannot have the sizes")):
+        code, _, err = xla_wasm("inspect", "open.mlir", "--dim", wrong, "--dim", "n=3")
+        assert code == 2 and says in err, err
 
 
 def test_an_option_without_effect_is_one_line(xla_wasm: Cli, tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 import xla_wasm
 from tests.support.bodies import damaged, load_npy, npy, npz
+from tests.support.embedding_cases import RANGED
 from tests.support.node_host import node_for
 from tests.support.paths import ROOT
 from tests.support.wasi_commands import SUM, TWO, A, B, command, identity, run
@@ -276,6 +277,20 @@ ENTRY e {
     long = run(made, tmp_path / "x", "x.npy", files={"x.npy": np.zeros((6, 4), np.float32)})
     assert (long.code, long.err) == (1, "d: x.npy: input x f32[<=5,4]: this has f32[6,4]\n")
     assert run(made, tmp_path / "x", "x.bin", files={"x.bin": bytes(20)}).code == 1
+
+
+def test_ranges_of_sizes(tmp_path: Path) -> None:
+    made = command(RANGED)
+    for rows in (0, 3, 4, 8, 9):
+        x = np.arange(3 * rows, dtype=np.float32).reshape(rows, 3)
+        read = run(made, tmp_path / "x", "x.npy", files={"x.npy": x})
+        lists = run(made, tmp_path / "x", "-", stdin=json.dumps(x.tolist()).encode())
+        raw = run(made, tmp_path / "x", "x.bin", files={"x.bin": x.tobytes()})
+        if rows in (4, 8):
+            assert read.json == lists.json == raw.json == {"result": (-x).tolist()}
+        else:
+            assert (read.code, read.err) == (1, f"ranged: x.npy: input x f32[4..8,3]: this has f32[{rows},3]\n")
+            assert lists.code == raw.code == 1 and "input x f32[4..8,3]: this has [" in lists.err, (lists, raw)
 
 
 def test_damaged_files_are_errors(tmp_path: Path) -> None:

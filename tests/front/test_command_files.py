@@ -272,6 +272,18 @@ def test_bytes_of_types_narrower_than_a_byte(
         assert done.code == 1 and done.err.endswith("a value is not one of its type\n")
 
 
+def test_any_byte_but_zero_is_true(tmp_path: Path) -> None:
+    data = bytes([255, 0, 1, 2, 128, 254])
+    array = np.frombuffer(data, np.bool_)
+    for shape, values in (("pred[6]", [True, False, True, True, True, True]), ("f32[6]", [1, 0, 1, 1, 1, 1])):
+        made = command(identity(shape))
+        assert run(made, tmp_path / "x", "x.npy", files={"x.npy": array}).json == {"result": values}
+    assert (
+        run(command(identity("pred[6]")), tmp_path / "x", "x.bin", files={"x.bin": data}).json["result"][3:5]
+        == [True] * 2
+    )
+
+
 def test_batches_in_the_order_of_bytes(tmp_path: Path) -> None:
     names = ["a", "b", "zé", "zf", "zz", "ü"]
     files = {f"im/{name}.npy": npy(np.full(1, i, np.float32)) for i, name in enumerate(names)}

@@ -12,6 +12,7 @@ import pytest
 
 import xla_wasm
 from tests.support.bodies import JSON, NPY, NPZ, RAW, damaged, load_npy, npy, npz
+from tests.support.embedding_cases import RANGED
 from tests.support.wasi_commands import SUM, TWO, A, B, as_bytes, identity, samples
 from tests.support.wasi_servers import COUNTER, Server, server, serving
 from xla_wasm import ArtifactError, Options, UnsupportedError
@@ -267,6 +268,13 @@ def test_element_types(element_type: str, tmp_path: Path) -> None:
         assert made.post(json.dumps(shown.json["result"]).encode(), JSON, JSON).body == shown.body
 
 
+def test_any_byte_but_zero_is_true(tmp_path: Path) -> None:
+    data = bytes([255, 0, 1, 2, 128, 254])
+    with serving(server(identity("pred[6]")), tmp_path) as made:
+        for body, type_ in ((data, RAW), (npy(np.frombuffer(data, np.bool_)), NPY)):
+            assert made.post(body, type_, RAW).body == bytes([1, 0, 1, 1, 1, 1])
+
+
 def test_dynamic_batches(tmp_path: Path) -> None:
     text = "HloModule d\n\nENTRY e {\n  x = f32[<=5,4] parameter(0)\n  ROOT y = f32[<=5,4] negate(x)\n}\n"
     with serving(server(text), tmp_path) as made:
@@ -277,6 +285,20 @@ def test_dynamic_batches(tmp_path: Path) -> None:
             assert made.post(x.tobytes(), RAW).body == (-x).tobytes()
             assert made.post(json.dumps(x.tolist()).encode()).json == {"result": (-x).tolist()}
         assert made.post(npy(np.zeros((6, 4), np.float32)), NPY).json["error"]["expected"] == "f32[<=5,4]"
+
+
+def test_ranges_of_sizes(tmp_path: Path) -> None:
+    with serving(server(RANGED), tmp_path) as made:
+        assert made.ask().json["inputs"][0]["shape"] == ["4..8", 3]
+        for rows in (0, 3, 4, 8, 9):
+            x = np.arange(3 * rows, dtype=np.float32).reshape(rows, 3)
+            bodies = ((npy(x), NPY), (x.tobytes(), RAW), (json.dumps(x.tolist()).encode(), JSON))
+            answers = [made.post(*body, JSON) for body in bodies]
+            if rows in (4, 8):
+                assert all(answer.json == {"result": (-x).tolist()} for answer in answers), answers
+            else:
+                assert all(answer.status in (413, 422) for answer in answers), answers
+                assert answers[0].json["error"]["expected"] == "f32[4..8,3]"
 
 
 LARGE = """HloModule l

@@ -79,7 +79,7 @@ const loading = (load, at) => ({
   'a manifest of a later format': [
     () => load(at('format.wasm')),
     'ArtifactError',
-    /manifest is wrong at format: this xla_wasm reads formats 1 and 2, the artifact has 3/,
+    /manifest is wrong at format: this xla_wasm reads formats 1 to 3, the artifact has 4/,
   ],
   'a manifest beyond the memory': [
     () => load(at('offset.wasm')),

@@ -15,12 +15,13 @@ import pytest
 import xla_wasm
 from tests.support import xla_cpu
 from tests.support.dynamic_cases import CASES, Case, module
+from tests.support.embedding_cases import RANGED, ranged
 from tests.support.node_host import encode, node_for
 from tests.support.paths import ROOT
 from tests.support.processes import output
 from tests.support.toy_artifact import with_manifest
 from xla_wasm.artifact import Artifact
-from xla_wasm.errors import ArgumentError, ArtifactError, UnsupportedError
+from xla_wasm.errors import ArgumentError, ArtifactError, UnsupportedError, VerifyError
 from xla_wasm.hlo.ir import Module
 from xla_wasm.host.manifest import Manifest
 from xla_wasm.options import Options
@@ -216,6 +217,69 @@ def test_node_checks_sizes(tmp_path: Path) -> None:
     assert answers[3][0]["shape"] == [5, 3]
     (refused,) = in_node(artifact, tmp_path, [[]], physical=True)
     assert "no physical form" in refused
+
+
+def test_both_ends_of_a_range_are_checked(tmp_path: Path) -> None:
+    """Sizes below the least are refused as those beyond the bound are: what a program made for a range does not write,
+    an earlier run has."""
+    module, artifact = Module.from_text(RANGED), ranged()
+    exe = xla_wasm.load(artifact)
+    assert "x f32[4..8,3]" in repr(exe) and "x f32[4..8,3]" in repr(artifact)
+    arrays = [np.arange(3 * rows, dtype=np.float32).reshape(rows, 3) for rows in (0, 3, 4, 8, 9)]
+    given = in_node(artifact, tmp_path, [[x] for x in arrays] + [[x.tolist()] for x in arrays])
+    for x, flat, lists in zip(arrays, given[:5], given[5:], strict=True):
+        if len(x) in (4, 8):
+            np.testing.assert_array_equal(exe.run(x)[0], -x)
+            np.testing.assert_array_equal(evaluate(module, x)[0], -x)
+            assert flat == lists and flat[0]["shape"] == [len(x), 3]
+            continue
+        with pytest.raises(ArgumentError, match=rf"must be float32\[4..8,3\], got float32\[{len(x)},3\]"):
+            exe.run(x)
+        with pytest.raises(ArgumentError, match=r"expected shape \(8, 3\), from \(4, 3\) on"):
+            evaluate(module, x)
+        assert all(answer.startswith("ArgumentError") and "must be f32[4..8,3]" in answer for answer in (flat, lists))
+
+
+def test_a_state_has_to_be_in_its_range(tmp_path: Path) -> None:
+    """Nobody gives it to a run: the module itself refuses a size that it has from the start or from the run before."""
+    text = """HloModule m
+
+ENTRY e {
+  x = f32[<=8] parameter(0), frontend_attributes={xla_wasm.least_sizes="[2]"}
+  k = s32[] parameter(1)
+  s = f32[<=8] set-dimension-size(x, k), dimensions={0}
+  ROOT r = (f32[<=8], f32[<=8]) tuple(s, x)
+}
+"""
+    exe = xla_wasm.load(xla_wasm.compile(Module.from_text(text), Options(state=((0, 0),))))
+    with pytest.raises(ArgumentError, match=r"state 'x': dimension 0 has size 0, but has to be 2\.\.8"):
+        exe.run(np.int32(3))
+    with pytest.raises(ArgumentError, match=r"must be float32\[2\.\.8\]"):
+        exe.set("x", np.ones(1, np.float32))
+    exe.set("x", np.ones(4, np.float32))
+    assert exe.run(np.int32(2))[0].shape == (4,) and exe.run(np.int32(1))[0].shape == (2,)
+    with pytest.raises(ArgumentError, match="dimension 0 has size 1, but has to be 2"):
+        exe.run(np.int32(3))
+
+
+WRONG_LEAST: tuple[Any, ...] = (None, 4, [4], [4, 3, 1], [9, 3], [4, 2], [-1, 3], [4.0, 3], [True, 3], ["4", 3])
+
+
+def test_least_sizes_in_the_manifest_are_checked(tmp_path: Path) -> None:
+    artifact = ranged()
+    bare = artifact.wasm.replace(b"\x08xla_wasm", b"\x08xla_past")
+    for least in WRONG_LEAST:
+        manifest = copy.deepcopy(artifact.manifest)
+        manifest["parameters"][0]["least"] = least
+        with pytest.raises(ArtifactError, match=r"parameters\[0\].*least"):
+            Manifest.parse(manifest)
+        with pytest.raises(VerifyError, match="least_sizes must have a size for each dimension"):
+            xla_wasm.compile(Module.from_text(RANGED.replace("[4,3]", json.dumps(least).replace('"', "'"))))
+    del manifest["parameters"][0]["least"], manifest["format"]
+    Manifest.parse(manifest | {"format": 1})  # as versions before wrote it
+    old = Artifact(with_manifest(bare, {"format": 1} | manifest), manifest, b"")
+    (answer,) = in_node(old, tmp_path, [[np.ones((3, 3), np.float32)]])
+    assert answer[0]["shape"] == [3, 3]
 
 
 @pytest.mark.parametrize("where", ["parameters", "results"])

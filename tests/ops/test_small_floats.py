@@ -154,3 +154,14 @@ def test_every_reduction_of_precision(element_type: str, exponent_bits: int, man
     expected = bits(xla_cpu.run(module, x)[0])
     np.testing.assert_array_equal(bits(run(module, x)[0]), expected)
     np.testing.assert_array_equal(bits(evaluate(module, x)[0]), expected)
+
+
+@pytest.mark.parametrize("element_type", [name for name in SMALL_FLOATS if TYPES[name].format.special == "finite"])
+@pytest.mark.parametrize("source", ["f32", "f64", "f16", "bf16", "f8e5m2"])
+def test_nan_of_either_sign_becomes_minus_zero_where_there_is_none(source: str, element_type: str) -> None:
+    x = np.copysign([np.nan, np.nan, 1, 0, 0], [1, -1, -1, 1, -1]).astype(DTYPES[source])
+    module = conversion(x, element_type)
+    for result in (evaluate(module, x)[0], *run(module, x)):
+        values = result.astype(np.float32)
+        assert np.abs(values).tolist() == [0, 0, 1, 0, 0]
+        assert np.signbit(values).tolist() == [True, True, True, False, True]

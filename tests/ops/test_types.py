@@ -469,3 +469,29 @@ def test_arrays_pass_through_unchanged(element_type: str) -> None:
     (actual,) = run(module, x)
     assert actual.dtype == x.dtype
     np.testing.assert_array_equal(actual.astype(np.float64), x.T.astype(np.float64))
+
+
+@pytest.mark.parametrize("element_type", (*BELOW_A_BYTE, *SMALL_FLOATS))
+def test_single_elements_are_sliced_and_updated(element_type: str) -> None:
+    """Of no dimensions, and of one with one element."""
+    name = element_type
+    module = Module.from_text(f"""HloModule m
+
+ENTRY e {{
+  p = {name}[] parameter(0)
+  q = {name}[] parameter(1)
+  i = s32[] constant(0)
+  m = {name}[] multiply(p, p)
+  u = {name}[] dynamic-update-slice(m, q)
+  s = {name}[] dynamic-slice(u), dynamic_slice_sizes={{}}
+  a = {name}[1] reshape(p)
+  b = {name}[1] reshape(q)
+  v = {name}[1] dynamic-update-slice(a, b, i)
+  w = {name}[1] dynamic-slice(v, i), dynamic_slice_sizes={{1}}
+  ROOT r = ({name}[], {name}[1]) tuple(s, w)
+}}
+""")
+    least = bounds(name)[0] if name in BELOW_A_BYTE else 2
+    p, q = (np.array(value, np.float32).astype(DTYPES[element_type]) for value in (1, least))
+    for results in (evaluate(module, p, q), run(module, p, q)):
+        assert [(r.shape, float(r.ravel()[0])) for r in results] == [((), least), ((1,), least)]

@@ -10,6 +10,7 @@ import httpx
 import numpy as np
 import pytest
 
+from tests.support.embedding_cases import RANGED
 from tests.support.served_models import ROWS, Array, Client, Gate, ask, error, serving, together
 from xla_wasm.errors import ArgumentError, RunError
 from xla_wasm.server.batching import Batcher
@@ -70,8 +71,9 @@ def test_errors_stay_with_the_request_that_caused_them(monkeypatch: pytest.Monke
 UNBATCHED = {
     "is not dynamic": "HloModule m\nENTRY e { x = f32[8] parameter(0)\n ROOT r = f32[8] negate(x) }",
     "one row at a time": "HloModule m\nENTRY e { x = f32[<=1] parameter(0)\n ROOT r = f32[<=1] negate(x) }",
-    "two rows of 'm' together": "HloModule m\nENTRY e { x = f32[<=8,2] parameter(0)\n ROOT r = f32[<=8,2] reverse(x), "
-    "dimensions={0} }",
+    "takes from 5 to 8 rows": RANGED.replace("[4,3]", "[5,3]"),
+    "two requests of 'm' together": "HloModule m\nENTRY e { x = f32[<=8,2] parameter(0)\n"
+    "ROOT r = f32[<=8,2] reverse(x), dimensions={0} }",
 }
 
 

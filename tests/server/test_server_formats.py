@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 
 from tests.support import seeds
 from tests.support.bodies import load_npy, npy, npz
+from tests.support.embedding_cases import RANGED
 from tests.support.served_models import JSON, Array, ask, error, serving
 from xla_wasm.hlo.types import ARRAY_TYPES, TYPES, limits
 from xla_wasm.host.arrays import dtype_of
@@ -233,7 +234,6 @@ def test_values_that_the_type_does_not_have_are_refused(wanted: str, dtype: str,
 
 def test_bytes_that_are_no_element_are_refused() -> None:
     for element_type, byte in (
-        ("pred", 2),
         ("u4", 16),
         ("s4", 16),
         ("s2", 0xFD),
@@ -246,11 +246,19 @@ def test_bytes_that_are_no_element_are_refused() -> None:
             (formats.RAW, bytes([byte] * 6)),
             (formats.NPY, npy(np.full((2, 3), byte, np.uint8).view("V1"))),
         ):
-            if element_type == "pred" and kind == formats.NPY:
-                continue  # a V1 is no bool
             with pytest.raises(Problem) as caught:
                 formats.Reader([of]).read(kind, None, body)
             assert caught.value.status == 422, (element_type, kind)
+
+
+def test_any_byte_but_zero_is_true() -> None:
+    data = bytes([255, 0, 1, 2, 128, 254])
+    array = np.frombuffer(data, np.bool_).reshape(2, 3)
+    for wanted in ("pred", "u8", "f32"):
+        bodies = {formats.NPY: npy(array)} | ({formats.RAW: data} if wanted == "pred" else {})
+        for kind, body in bodies.items():
+            (read,) = formats.Reader([leaf(f"{wanted}[2,3]")]).read(kind, None, body)
+            assert read.dtype == dtype_of(wanted) and read.astype(np.uint8).tolist() == [[1, 0, 1], [1, 1, 1]]
 
 
 def test_sizes_of_dynamic_dimensions_come_from_the_array() -> None:
@@ -277,6 +285,22 @@ def test_sizes_of_dynamic_dimensions_come_from_the_array() -> None:
         x = np.arange(6, dtype=np.float32).reshape(2, 3)
         assert ask(app, json=x.tolist()).json() == {"result": x[::-1].tolist()}
         assert "raw bytes do not say" in error(ask(app, content=x.tobytes(), headers=RAW), 422)["message"]
+
+
+def test_ranges_of_sizes() -> None:
+    with serving(RANGED) as app:
+        assert ask(app, "GET", headers={"Accept": "application/json"}).json()["inputs"][0]["shape"] == ["4..8", 3]
+        schema = ask(app, "GET", "/openapi.json").json()["components"]["schemas"]["Inputs"]["properties"]["x"]
+        assert (schema["minItems"], schema["maxItems"], schema["items"]["minItems"]) == (4, 8, 3)
+        for rows in (0, 3, 4, 8, 9):
+            x = np.arange(rows * 3, dtype=np.float32).reshape(rows, 3)
+            bodies = ((npy(x), NPY), (x.tobytes(), RAW), (json.dumps(x.tolist()).encode(), JSON))
+            for body, headers in bodies:
+                response = ask(app, content=body, headers=headers | {"Accept": JSON["Content-Type"]})
+                if rows in (4, 8):
+                    assert response.json() == {"result": (-x).tolist()}
+                elif response.status_code != 413:
+                    assert error(response, 422)["expected"] == "f32[4..8,3]"
 
 
 SCALARS = [

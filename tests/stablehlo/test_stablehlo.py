@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 from dataclasses import dataclass
 from typing import Any
@@ -152,15 +153,23 @@ def test_a_function_that_calls_itself() -> None:
 
 
 def test_open_sizes_need_the_users() -> None:
-    data = stablehlo("return %x : tensor<?x3xf32>", "tensor<?x3xf32>", "%x: tensor<?x3xf32>")
-    with pytest.raises(UnsupportedError, match="sizes that are left open"):
+    data = stablehlo("return %x : tensor<?x3xf32>", "tensor<?x3xf32>", "%x: tensor<?x3xf32>, %y: tensor<2xf32>")
+    advice = r"argument (\w+) of 'main' has sizes that are left open: .* shapes=(\{.*\})\), .* --dim \1=8,3$"
+    with pytest.raises(UnsupportedError, match=advice) as caught:
         HloModule.from_stablehlo(data)
-    module = HloModule.from_stablehlo(data, shapes=[(5, 3)])
-    assert module.entry.root.shape.dimensions == (5, 3)
-    with pytest.raises(ArgumentError, match="cannot have the sizes"):
-        HloModule.from_stablehlo(data, shapes=[(5, 4)])
-    with pytest.raises(ArgumentError, match="shapes are given for 2"):
-        HloModule.from_stablehlo(data, shapes=[(5, 3), (1,)])
+    found = re.search(advice, str(caught.value))
+    assert found is not None
+    name, advised = found[1], ast.literal_eval(found[2])
+    assert HloModule.from_stablehlo(data, shapes=advised).entry.root.shape.dimensions == (8, 3)
+    for shapes in ([(5, 3), None], [(np.int64(5), 3), (2,)], [[5, 3], None], {name: (5, 3)}):
+        assert HloModule.from_stablehlo(data, shapes=shapes).entry.root.shape.dimensions == (5, 3)
+    for wrong in ((5, 4), (5,), (True, 3), (-1, 3), (2**31, 3), (5.0, 3), 5, "53"):
+        with pytest.raises(ArgumentError, match=r"is tensor<\?x3xf32>, and cannot have the sizes"):
+            HloModule.from_stablehlo(data, shapes=[wrong, None])
+    with pytest.raises(ArgumentError, match="shapes are given for 1"):
+        HloModule.from_stablehlo(data, shapes=[(5, 3)])
+    with pytest.raises(ArgumentError, match=r"tensor<\?x3xf32>, are left open: give them in shapes"):
+        HloModule.from_stablehlo(data, shapes=[None, None])
 
 
 def test_what_is_no_stablehlo() -> None:

@@ -176,6 +176,22 @@ def dynamic() -> Artifact:
     )
 
 
+RANGED = """HloModule ranged
+
+ENTRY e {
+  x = f32[<=8,3] parameter(0), frontend_attributes={xla_wasm.least_sizes="[4,3]"}
+  ROOT y = f32[<=8,3] negate(x)
+}
+"""
+"""A module for 4 to 8 rows."""
+
+
+@cache
+def ranged() -> Artifact:
+    """A dynamic dimension that has a least size."""
+    return xla_wasm.compile(HloModule.from_text(RANGED))
+
+
 @cache
 def collective(devices: int = 2) -> Artifact:
     """Exchanges in a loop: sums over all devices, and moves to the next one."""
@@ -262,6 +278,7 @@ def _making() -> dict[str, Callable[[], Artifact]]:
         "fed": fed,
         "fed with layouts": lambda: xla_wasm.compile(hostio(TURNED, "x: s4[4]")),
         "dynamic": dynamic,
+        "ranged": ranged,
         "collective": collective,
         "fixed devices": lambda: xla_wasm.compile(reduced(4), Options(num_replicas=2, num_partitions=1)),
         "sent": sent,

@@ -154,6 +154,8 @@ def check_types(folder: Path, numpy: bool) -> None:
     results = [flat(r) for r in exe.run(*given)]
     pairs = [1 + 2j, -3.5] if numpy else [1.0, 2.0, -3.5, 0.0]
     assert results == [*given[:-1], pairs], results
+    if not numpy:  # bytes are elements, and any but 0 is true
+        assert flat(exe.run(memoryview(b"\xff\0"), *given[1:])[0]) == [True, False]
     for i, wrong in (
         (0, [2, 0]),
         (1, [128, 0]),
@@ -174,6 +176,17 @@ def check_dynamic(folder: Path, numpy: bool) -> None:
         doubled, total = exe.run(floats(*values))
         assert flat(doubled) == [2 * v for v in values] and flat(total) == [sum(values)]
     refused(xla_wasm.ArgumentError, "argument 0 ", exe.run, [1.0] * 6)
+    ranged = host.load(folder / "ranged.wasm")
+    for rows in (8, 3, 4, 9):
+        x = [[float(3 * i + j) for j in range(3)] for i in range(rows)]
+        if rows in (4, 8):
+            assert flat(ranged.run(x)[0]) == [-value for row in x for value in row]
+        else:
+            refused(xla_wasm.ArgumentError, "32[4..8,3], got", ranged.run, x)
+    sized = host.load(folder / "columns.wasm")
+    for columns in (3, 0, 2):  # none of them is more than no rows, and less than all columns
+        y, total = sized.run([[1.0] * columns] * 2)
+        assert flat(total) == [2.0 * columns] and len(flat(y)) in (0, 2 * columns), (flat(y), columns)
 
 
 def check_custom_calls(folder: Path, numpy: bool) -> None:

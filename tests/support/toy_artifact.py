@@ -187,7 +187,7 @@ def change(path: str, value: Any, manifest: dict[str, Any] | None = None) -> dic
 
 # What a manifest may get wrong: where, the wrong value, and what the error says.
 LIES: list[tuple[str, Any, str]] = [
-    ("format", 3, "at format: this xla_wasm reads formats 1 and 2"),
+    ("format", 4, "at format: this xla_wasm reads formats 1 to 3"),
     ("features", ["gc"], "does not know the feature 'gc'"),
     ("requests", ["all-reduce"], "requests\\[0\\]: expected an object"),
     ("pages", 2, "states 2 pages of memory, the module 1 to 1"),

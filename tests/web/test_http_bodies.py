@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+import xla_wasm
 from tests.support.bodies import JSON, NPY, NPZ, RAW, load_npy, load_npz, multipart, npy, npz
+from tests.support.embedding_cases import RANGED
 from tests.support.miniflare import ask, identity, post, serving, write_worker
 
 MIXED = {"a": "f32", "b": "s64", "c": "pred", "d": "c64"}
@@ -31,6 +33,7 @@ def url(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         "mixed": identity(MIXED, "2"),
         "odd": identity({'a "name"': "f32", "__proto__": "f32"}, "2"),
         "row": identity({"x": "f32"}, "3"),
+        "ranged": xla_wasm.HloModule.from_text(RANGED),
     }
     folder = tmp_path_factory.mktemp("bodies")
     write_worker(folder, models)
@@ -319,6 +322,27 @@ def test_dynamic_dimensions(url: str) -> None:
     twice = post(f"{url}twice-f32/", bytes(12), RAW)
     assert twice.status == 422 and "they do not say what the sizes are" in twice.error["message"]
     assert ask(f"{url}twice-f32/").json["inputs"] == [{"name": "x", "type": "f32", "shape": ["<=2", "<=3"]}]
+
+
+def test_any_byte_but_zero_is_true(url: str) -> None:
+    data = bytes([255, 0, 1, 2, 128, 254])
+    array = np.frombuffer(data, np.bool_).reshape(2, 3)
+    for body, type_ in ((npy(array), NPY), (npy(np.asfortranarray(array)), NPY), (data, RAW)):
+        assert post(f"{url}matrix-pred/", body, type_, Accept=RAW).body == bytes([1, 0, 1, 1, 1, 1])
+    assert post(f"{url}matrix-f32/", npy(array), NPY, Accept=JSON).json == {"result": [[1, 0, 1], [1, 1, 1]]}
+
+
+def test_ranges_of_sizes(url: str) -> None:
+    at = f"{url}ranged/"
+    assert ask(at).json["inputs"] == [{"name": "x", "type": "f32", "shape": ["4..8", 3]}]
+    for rows in (0, 3, 4, 8, 9):
+        x = np.arange(3 * rows, dtype=np.float32).reshape(rows, 3)
+        answers = [post(at, x, Accept=JSON), post(at, x.tobytes(), RAW, Accept=JSON), post(at, x.tolist())]
+        if rows in (4, 8):
+            assert all(answer.json == {"result": (-x).tolist()} for answer in answers), answers
+        else:
+            assert all(answer.status in (413, 422) for answer in answers), answers
+            assert f"must be f32[4..8,3]; got f32[{rows}," in answers[0].error["message"]
 
 
 @pytest.mark.parametrize(

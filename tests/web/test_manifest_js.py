@@ -14,7 +14,17 @@ import pytest
 
 import xla_wasm
 from tests.support import seeds
-from tests.support.embedding_cases import collective, counter, divided, dynamic, fed, for_threads, in_parts, sent
+from tests.support.embedding_cases import (
+    collective,
+    counter,
+    divided,
+    dynamic,
+    fed,
+    for_threads,
+    in_parts,
+    ranged,
+    sent,
+)
 from tests.support.node_host import node_for
 from tests.support.paths import ROOT
 from tests.support.processes import output
@@ -29,6 +39,7 @@ PROGRAMS: dict[str, Callable[[], Artifact]] = {
     "in parts": in_parts,
     "state": counter,
     "dynamic": dynamic,
+    "ranged": ranged,
     "collective": collective,
     "sent": sent,
     "fed": fed,

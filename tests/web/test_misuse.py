@@ -33,7 +33,7 @@ def site() -> Iterator[Site]:
         "short.wasm": wasm[:200],
         "empty.bin": b"",
         "imports.wasm": toy(WAT.replace("(module", '(module (import "a" "b" (func))', 1)).wasm,
-        "format.wasm": toy(manifest=change("format", 3)).wasm,
+        "format.wasm": toy(manifest=change("format", 4)).wasm,
         "offset.wasm": toy(manifest=change("parameters.0.offset", 65516)).wasm,
         "pages.wasm": toy(manifest=change("pages", 2)).wasm,
         "huge.wasm": toy(WAT.replace(" 1 1)", " 65535 65535)", 1), change("pages", 65535)).wasm,

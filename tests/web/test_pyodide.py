@@ -21,6 +21,7 @@ import xla_wasm
 import xla_wasm.jax
 from tests.support import fake_js, host_checks
 from tests.support.browsing import served
+from tests.support.embedding_cases import ranged
 from tests.support.node_host import node_for
 from tests.support.once import PYODIDE, pyodide_folder
 from tests.support.paths import ROOT
@@ -66,6 +67,9 @@ TEXTS = {
     "tiled": "x = f32[3,5] parameter(0)\nROOT y = f32[3,5] add(x, x)",
     "dynamic": "x = f32[<=5] parameter(0)\nd = f32[<=5] add(x, x)\nz = f32[] constant(0)\n"
     "s = f32[] reduce(x, z), dimensions={0}, to_apply=sum\nROOT r = (f32[<=5], f32[]) tuple(d, s)",
+    "columns": "x = f32[2,<=3] parameter(0)\nz = f32[] constant(0)\nn = s32[] get-dimension-size(x), dimensions={1}\n"
+    "two = s32[] constant(2)\nm = s32[] multiply(n, two)\ns = f32[] convert(m)\n"
+    "ROOT r = (f32[2,<=3], f32[]) tuple(x, s)",
     "alone": "x = f32[3] parameter(0)\ns = f32[3] all-reduce(x), replica_groups={}, to_apply=sum\n"
     "p = f32[3] collective-permute(x), source_target_pairs={{0,0}}\n"
     "ROOT r = (f32[3], f32[3]) tuple(s, p)",
@@ -105,6 +109,7 @@ def cases(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The files that host_checks.py reads."""
     place = tmp_path_factory.mktemp("cases")
     toy().save(place / "toy.wasm")
+    ranged().save(place / "ranged.wasm")
     toy(column_major=True).save(place / "column.wasm")
     for name, wat in {
         "imports": WAT.replace("(module", '(module (import "a" "b" (func))', 1),

@@ -6,11 +6,31 @@ import { ArgumentError, ArtifactError } from '../errors.js';
 import { Fields, isSize, show } from '../manifest.js';
 
 /** @typedef {import('../manifest.js').Leaf} Leaf */
-/** @typedef {(number | null)[]} Sizes for each dimension where its actual size lies as s32, or null if it is static */
+/**
+ * @typedef {object} Sizes
+ * @property {(number | null)[]} addresses for each dimension where its actual size lies as s32, or null if it is static
+ * @property {number[]} least the least size of each dimension
+ */
 
 /** @param {Leaf} leaf @param {Sizes} sizes */
-const describe = (leaf, sizes) =>
-  `${leaf.element_type}[${leaf.dimensions.map((size, d) => (sizes[d] === null ? size : `<=${size}`))}]`;
+const describe = ({ element_type, dimensions }, { addresses, least }) =>
+  `${element_type}[${dimensions.map((size, d) => shownSize(size, least[d], addresses[d] !== null))}]`;
+
+/**
+ * A dimension as messages have it.
+ * @param {number} bound
+ * @param {number} least
+ * @param {boolean} dynamic
+ */
+export const shownSize = (bound, least, dynamic) => (!dynamic ? bound : least ? `${least}..${bound}` : `<=${bound}`);
+
+/**
+ * The least size of each dimension of a leaf.
+ * @param {{dimensions: number[], raw: any}} leaf
+ * @returns {number[]}
+ */
+export const leastSizes = ({ dimensions, raw }) =>
+  raw.least ?? dimensions.map((bound, d) => (raw.sizes == null || raw.sizes[d] === null ? bound : 0));
 
 /**
  * How arrays with dynamic dimensions come and go; all others as they are.
@@ -40,13 +60,13 @@ export function dynamic(manifest, buffer) {
       rows(leaf.dimensions, shape, type.components, (from, to, length) =>
         room.set(given.subarray(to, to + length), from),
       );
-      sizes.forEach((address, d) => address !== null && memory.setInt32(address, shape[d], true));
+      sizes.addresses.forEach((address, d) => address !== null && memory.setInt32(address, shape[d], true));
       return room;
     },
     give(leaf, array) {
       const sizes = dynamics.get(leaf);
       if (!sizes) return array;
-      const shape = sizes.map((address, d) => {
+      const shape = sizes.addresses.map((address, d) => {
         const bound = leaf.dimensions[d];
         const size = address === null ? bound : memory.getInt32(address, true);
         if (size < 0 || size > bound) {
@@ -72,14 +92,25 @@ export function dynamic(manifest, buffer) {
  */
 function readSizes(leaf, item, memory) {
   const rank = leaf.dimensions.length;
-  const sizes = /** @type {Sizes} */ (
-    item.list('sizes', (size) => size === null || (isSize(size) && size % 4 === 0 && size <= memory - 4))
+  /** @type {(number | null)[]} */
+  const addresses = item.list(
+    'sizes',
+    (size) => size === null || (isSize(size) && size % 4 === 0 && size <= memory - 4),
   );
-  if (sizes.length !== rank || sizes.every((size) => size === null)) {
-    item.fail('sizes', `expected an address or null for each of ${counted(rank, 'dimension')}, got ${show(sizes)}`);
+  if (addresses.length !== rank || addresses.every((size) => size === null)) {
+    item.fail('sizes', `expected an address or null for each of ${counted(rank, 'dimension')}, got ${show(addresses)}`);
   }
   if (leaf.kind === 'weight') item.fail('sizes', 'a weight has no dynamic dimensions');
-  return sizes;
+  if (Object.hasOwn(leaf.raw, 'least')) {
+    const least = item.list('least', isSize);
+    const bounds = leaf.dimensions;
+    if (
+      least.length !== rank ||
+      !bounds.every((bound, d) => (addresses[d] === null ? least[d] === bound : least[d] <= bound))
+    )
+      item.fail('least', `expected sizes up to the bounds ${show(bounds)}, got ${show(least)}`);
+  }
+  return { addresses, least: leastSizes(leaf) };
 }
 
 /**
@@ -93,7 +124,7 @@ function readSizes(leaf, item, memory) {
  */
 function shapeOf(leaf, sizes, value, what) {
   const bounds = leaf.dimensions;
-  const free = bounds.map((_, d) => d).filter((d) => sizes[d] !== null);
+  const free = bounds.map((_, d) => d).filter((d) => sizes.addresses[d] !== null);
   const { components } = TYPES[leaf.element_type];
   /** @type {number[] | undefined} */
   let shape = value?.shape;
@@ -116,9 +147,7 @@ function shapeOf(leaf, sizes, value, what) {
   if (
     !Array.isArray(shape) ||
     shape.length !== bounds.length ||
-    !shape.every(
-      (size, d) => Number.isInteger(size) && size >= 0 && (free.includes(d) ? size <= bounds[d] : size === bounds[d]),
-    )
+    !shape.every((size, d) => Number.isInteger(size) && sizes.least[d] <= size && size <= bounds[d])
   ) {
     throw new ArgumentError(
       `${what} must be ${describe(leaf, sizes)}; got an array of shape [${shape ?? 'unknown'}]; give it its sizes ` +

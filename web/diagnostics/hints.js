@@ -75,7 +75,7 @@ export function noManifest(cause, section, raw) {
     );
   if (raw?.format > TOP.format.high)
     return new ArtifactError(
-      `the artifact's manifest is wrong at format: this xla_wasm reads formats ${TOP.format.low} and ` +
+      `the artifact's manifest is wrong at format: this xla_wasm reads formats ${TOP.format.low} to ` +
         `${TOP.format.high}, the artifact has ${raw.format}: compile it again or use the matching version`,
     );
   return cause;

@@ -23,7 +23,7 @@ const ORDER = ['pred', 'unsigned', 'signed', 'float', 'complex'];
 
 /** @type {Record<string, (view: DataView, at: number, little: boolean) => number | bigint>} */
 const READ = {
-  pred: (view, at) => view.getUint8(at),
+  pred: (view, at) => Number(view.getUint8(at) !== 0),
   s8: (view, at) => view.getInt8(at),
   s16: (view, at, little) => view.getInt16(at, little),
   s32: (view, at, little) => view.getInt32(at, little),
@@ -177,9 +177,9 @@ export function fromRaw(slot, bytes, shape) {
         { field: slot.name },
       );
     const count = row ? bytes.length / row : bytes.length ? NaN : isDynamic(slot) ? bound : 1;
-    if (!Number.isInteger(count) || count > (isDynamic(slot) ? bound : 1) || (!isDynamic(slot) && count !== 1))
-      refuse(slot, `${slot.type}[${bytes.length / width}]`);
     shape = isDynamic(slot) ? [count, ...rest] : slot.dimensions;
+    if (!Number.isInteger(count) || !(isDynamic(slot) ? fits(slot, shape) : count === 1))
+      refuse(slot, `${slot.type}[${bytes.length / width}]`);
   }
   // A copy of its own, since elements have to lie at a multiple of their size.
   return checked(slot, { array: new slot.array(bytes.slice().buffer), shape });
@@ -187,14 +187,15 @@ export function fromRaw(slot, bytes, shape) {
 
 /**
  * Refuses bytes that stand for no element of a type of less than 8 bits. Those of a negative integer may have zeros
- * above its own bits, as ml_dtypes leaves them.
+ * above its own bits, as ml_dtypes leaves them. Any byte but 0 is true.
  * @param {Slot} slot
  * @param {Given} given
  */
 function checked(slot, given) {
   const { type } = slot;
   const { array, shape } = given;
-  const bits = type === 'pred' ? 1 : Number(/^[suf](\d+)/.exec(type)?.[1] ?? 8);
+  const bits = Number(/^[suf](\d+)/.exec(type)?.[1] ?? 8);
+  if (type === 'pred') for (let i = 0; i < array.length; i++) array[i] = array[i] !== 0;
   if (bits < 8) {
     const [least, end] = [type[0] === 's' ? -(2 ** (bits - 1)) : 0, 2 ** bits];
     for (let i = 0; i < array.length; i++) {

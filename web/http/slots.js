@@ -1,6 +1,7 @@
 // What a model takes and gives, as requests and answers know it.
 
 import { TYPES } from '../arrays.js';
+import { leastSizes, shownSize } from '../arrays/dynamic.js';
 import { unfit } from './refusal.js';
 
 /**
@@ -9,6 +10,7 @@ import { unfit } from './refusal.js';
  * @property {string} name
  * @property {string} type HLO's name of the element type
  * @property {number[]} dimensions the sizes, of dynamic dimensions the bounds
+ * @property {number[]} least the least sizes
  * @property {boolean[]} dynamic
  * @property {number} components 2 for complex numbers, else 1
  * @property {number} count numbers in the whole array, of a complex number both parts
@@ -24,10 +26,12 @@ export const product = (sizes) => sizes.reduce((all, size) => all * size, 1);
  * @param {import('../manifest.js').Leaf} leaf
  * @returns {Slot}
  */
-function slot({ name, element_type, dimensions, raw }) {
-  const { array, components } = TYPES[element_type];
+function slot(leaf) {
+  const { name, element_type: type, dimensions, raw } = leaf;
+  const { array, components } = TYPES[type];
   const dynamic = dimensions.map((_, d) => raw.sizes != null && raw.sizes[d] !== null);
-  return { name, type: element_type, dimensions, dynamic, components, count: product(dimensions) * components, array };
+  const count = product(dimensions) * components;
+  return { name, type, dimensions, least: leastSizes(leaf), dynamic, components, count, array };
 }
 
 /**
@@ -40,7 +44,8 @@ export const slots = ({ parameters, results }) => ({
 });
 
 /** The sizes as the signature states them. @param {Slot} slot @returns {(number | string)[]} */
-export const sizes = ({ dimensions, dynamic }) => dimensions.map((size, d) => (dynamic[d] ? `<=${size}` : size));
+export const sizes = ({ dimensions, least, dynamic }) =>
+  dimensions.map((size, d) => shownSize(size, least[d], dynamic[d]));
 
 /** The type and shape as HLO writes them. @param {Slot} slot */
 export const expected = (slot) => `${slot.type}[${sizes(slot)}]`;
@@ -53,9 +58,8 @@ export const isDynamic = ({ dynamic }) => dynamic.includes(true);
  * @param {Slot} slot
  * @param {number[]} shape
  */
-export const fits = ({ dimensions, dynamic }, shape) =>
-  shape.length === dimensions.length &&
-  shape.every((size, d) => (dynamic[d] ? size <= dimensions[d] : size === dimensions[d]));
+export const fits = ({ dimensions, least }, shape) =>
+  shape.length === dimensions.length && shape.every((size, d) => least[d] <= size && size <= dimensions[d]);
 
 /**
  * Refuses what was given for an input.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
-from ..artifact import FORMAT, FORMAT_OF_PARTS, SECTION, Artifact, Parts, encode_manifest
+from ..artifact import FORMAT, FORMAT_OF_PARTS, FORMAT_OF_RANGES, SECTION, Artifact, Parts, encode_manifest
 from ..dataclass import dataclass, field, replace
 from ..errors import UnsupportedError
 from ..hlo.layout import COMBINE, LAYOUT_FIELDS, is_plain, padding_element, physical_bytes
@@ -49,6 +49,8 @@ class Interface:
     results: list[NamedShape]
     weights: tuple[int, ...]
     state: dict[int, int]
+    least_sizes: list[tuple[int, ...]]
+    """For each parameter the least size of each dimension, if there is any but 0 of those that are dynamic."""
     parameter_shards: Sequence[Shards | None] = ()
     result_shards: Sequence[Shards | None] = ()
     """For each parameter and result, the part of a global array that each device has; None if it is unknown."""
@@ -286,6 +288,8 @@ def _manifest(
     for i, ((name, shape), view) in enumerate(zip(interface.parameters, plan.parameters)):
         role = "weight" if i in interface.weights else "state" if i in state else "input"
         entry = _array(name, shape, view, role) | given_sizes[i] | given_shards[i]
+        if least := interface.least_sizes[i]:
+            entry["least"] = list(least)
         parameters.append(entry | {"alias": state.get(i), "init": None})
     inits = _inits(plan, interface, parameters, sidecar)
     replaced = set(state.values())
@@ -298,7 +302,7 @@ def _manifest(
         for r, ((name, shape), view) in enumerate(zip(interface.results, plan.results))
     ]
     return {
-        "format": FORMAT_OF_PARTS if plan.parts else FORMAT,
+        "format": FORMAT_OF_RANGES if any(interface.least_sizes) else FORMAT_OF_PARTS if plan.parts else FORMAT,
         "producer": PRODUCER,
         "name": interface.name,
         "hash": "",

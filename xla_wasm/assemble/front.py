@@ -249,7 +249,12 @@ def _arrays(
             strides[d] = stride
             stride *= dimensions[d]
         sizes = leaf.get("sizes") or [None] * len(dimensions)
-        dims = memory.words(word for row in zip(dimensions, strides, sizes) for word in (row[0], row[1], row[2] or 0))
+        least = leaf.get("least") or [size if at is None else 0 for size, at in zip(dimensions, sizes)]
+        dims = memory.words(
+            word
+            for size, stride, at, low in zip(dimensions, strides, sizes, least)
+            for word in (size, stride, at or 0, low)
+        )
         kind = min(_LEAVES.index(leaf["kind"]), _LEAVES.index("output"))
         init = leaf.get("init")
         step = (initial or {}).get(i, 0) if init is None else inits[init]["index"] + 1

@@ -93,7 +93,8 @@ DimOption = Annotated[
     typer.Option(
         "--dim",
         metavar="NAME=SIZE",
-        help="The size of a symbolic dimension of jax.export, or a range such as 1..128. Repeatable.",
+        help="The size of a symbolic dimension of jax.export, or a range such as 1..128; or all sizes of an argument "
+        "of StableHLO that leaves some open, as in x=8,4. Repeatable.",
     ),
 ]
 StateOption = Annotated[

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
-from ..artifact import FORMAT
 from ..errors import ArgumentError, UnsupportedError, visible
 from ..hlo.types import TYPES
 from ..host.leaf import Leaf
@@ -108,7 +107,7 @@ class _Header:
         self._comment(
             "Of the artifact: the manifest has the same hash. The memory has so many pages of 65536 bytes, always."
         )
-        self._define("FORMAT", FORMAT)
+        self._define("FORMAT", manifest.format)
         self._define("NAME", _string(manifest.name))
         self._define("HASH", _string(manifest.hash))
         self._define("FEATURES", _string(",".join(manifest.features)))
@@ -154,6 +153,7 @@ class _Header:
             macros["STRIDES"] = _list(_strides(leaf))
         if leaf.sizes:
             macros["SIZES"] = _list([size or 0 for size in leaf.sizes])
+            macros["LEAST"] = _list(leaf.least_dimensions)
         if kind == "weight":
             macros["INIT"] = init
         what = f"{kind} {_comment(leaf.name)}: {leaf}, minor_to_major {{{','.join(map(str, leaf.minor_to_major))}}}"

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
@@ -38,8 +38,9 @@ def read(path: Path, dims: Iterable[str] = ()) -> Module | Artifact:
     """Reads a file, whose kind its content tells: a module in any format, or a compiled artifact with the weights
     beside it.
 
-    `dims` are the sizes of symbolic dimensions, as on the command line: "b=8", "b=1..128"."""
-    sizes: dict[str, int | range] = {}
+    `dims` are the sizes of symbolic dimensions, as on the command line: "b=8", "b=1..128"; or all sizes of an argument
+    of StableHLO that leaves some open: "x=8,4"."""
+    sizes: dict[str, int | range | tuple[int, ...]] = {}
     for name, size in map(_size, dims):
         if name in sizes:
             raise ArgumentError(f"--dim gives the size of {name} twice")
@@ -53,9 +54,7 @@ def read(path: Path, dims: Iterable[str] = ()) -> Module | Artifact:
         if data.startswith(b"\0asm"):
             return Artifact.open(data if str(path) == STDIN else path)
         if sizes:
-            if mlir_kind(data) != EXPORTED:
-                raise ArgumentError("--dim is for files of jax.export, which alone have symbolic sizes")
-            return Module.from_exported(data, sizes)
+            return _with_sizes(data, sizes)
         return read_module(data)
     except ParseError as error:
         raise ParseError(f"{shown(path)}: {error}") from error
@@ -68,14 +67,34 @@ def shown(path: Path) -> str:
     return "standard input" if str(path) == STDIN else str(path)
 
 
-def _size(text: str) -> tuple[str, int | range]:
-    """The name and the size in NAME=SIZE, or the sizes in NAME=LEAST..GREATEST."""
-    found = re.fullmatch(r"(\w+)=(\d{1,18})(?:\.\.(\d{1,18}))?", text, re.ASCII)
+def _with_sizes(data: bytes, sizes: Mapping[str, int | range | tuple[int, ...]]) -> Module:
+    """The module of a program that leaves sizes open. Raises ArgumentError for sizes that are none of its kind."""
+    kind = mlir_kind(data)
+    if kind == EXPORTED:
+        wrong = next((name for name, size in sizes.items() if isinstance(size, tuple)), None)
+        if wrong is not None:
+            raise ArgumentError(f"--dim {wrong}: a symbolic size of jax.export is one size or a range of them")
+        return Module.from_exported(data, {n: size for n, size in sizes.items() if not isinstance(size, tuple)})
+    if not kind:
+        raise ArgumentError("--dim is for files of jax.export, which have symbolic sizes, and for StableHLO")
+    ranged = next((name for name, size in sizes.items() if isinstance(size, range)), None)
+    if ranged is not None:
+        raise ArgumentError(f"--dim {ranged}: ranges are for files of jax.export; StableHLO takes sizes, as in x=8,4")
+    shapes = {name: size if isinstance(size, tuple) else (size,) for name, size in sizes.items()}
+    return Module.from_stablehlo(data, shapes)
+
+
+def _size(text: str) -> tuple[str, int | range | tuple[int, ...]]:
+    """The name and the size in NAME=SIZE, or the sizes in NAME=LEAST..GREATEST and NAME=SIZE,SIZE."""
+    found = re.fullmatch(r"(\w+)=(\d{1,18})(?:\.\.(\d{1,18})|((?:,\d{1,18})+))?", text, re.ASCII)
     if found is None:
         raise ArgumentError(
-            f"--dim {text}: expected a name, '=', and a size or a range of sizes, as in b=8 and b=1..128"
+            f"--dim {text}: expected a name, '=', and a size, a range of sizes, or the sizes of an argument, as in "
+            f"b=8, b=1..128 and x=8,4"
         )
     least = int(found[2])
+    if found[4] is not None:
+        return found[1], (least, *map(int, found[4].split(",")[1:]))
     return found[1], least if found[3] is None else range(least, int(found[3]) + 1)
 
 

@@ -20,6 +20,10 @@ STRUCTURE = "xla_wasm.structure"
 """Frontend attribute of a module: the structure of the function that it is made of, as manifests have it
 (docs/embedding.md)."""
 
+LEAST_SIZES = "xla_wasm.least_sizes"
+"""Frontend attribute of a parameter with dynamic dimensions: a JSON list with the least size of each dimension. HLO has
+no such bound; the program may rely on it where it was made for a range of sizes."""
+
 NamedShape = tuple[str, Shape]
 """A leaf of the parameters or of the result: its name and its shape."""
 
@@ -34,6 +38,38 @@ def parameter_leaves(module: Module) -> list[NamedShape]:
             (base + "".join(f".{i}" for i in index), shape) for index, shape in declared.leaves() if not shape.is_token
         ]
     return _named(module, PARAMETER_NAMES, leaves)
+
+
+def least_sizes(module: Module) -> list[tuple[int, ...]]:
+    """Of every leaf of the parameters the least size of each dimension; empty where 0 is the least of those that are
+    dynamic. Raises VerifyError for sizes that cannot be."""
+    found: list[tuple[int, ...]] = []
+    for p in module.entry.parameters:
+        if LEAST_SIZES in p.frontend_attributes:
+            found.append(_least(p))
+        else:
+            found += [() for _, shape in p.shape.leaves() if not shape.is_token]
+    return found
+
+
+def _least(p: Instruction) -> tuple[int, ...]:
+    text = p.frontend_attributes[LEAST_SIZES]
+    try:
+        sizes = json.loads(text)
+    except (ValueError, RecursionError):
+        sizes = None
+    bounds = p.shape.dimensions if p.shape.is_dynamic else ()
+    if (
+        not isinstance(sizes, list)
+        or len(sizes) != len(bounds)
+        or not all(type(n) is int and 0 <= n <= most for n, most in zip(sizes, bounds))
+        or not all(dynamic or n == most for n, most, dynamic in zip(sizes, bounds, p.shape.dynamic))
+    ):
+        raise VerifyError(
+            f"{p.where}: frontend attribute {LEAST_SIZES} must have a size for each dimension, from 0 to "
+            f"its bound, that of a fixed one itself; {p.shape.without_layout()} has {text:.80}"
+        )
+    return tuple(sizes)
 
 
 def renumber_parameters(module: Module, numbers: Mapping[int, int]) -> None:

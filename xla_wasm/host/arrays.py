@@ -38,6 +38,11 @@ def dtype_of(element_type: str) -> np.dtype[Any]:
     return np.dtype(scalar)
 
 
+def native(array: Array) -> Array:
+    """The array in the machine's order of bytes: itself, if it has that."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
 def place(leaf: Leaf, memory: memoryview) -> Place:
     """The leaf's place in memory, to be written and copied as a whole."""
     return DynamicPlace(leaf, view(leaf, memory), memory) if leaf.sizes else view(leaf, memory)
@@ -94,8 +99,8 @@ class Slot:
         return f"{self.dtype.name}[{','.join(self.leaf.shown_dimensions)}]"
 
     def accept(self, value: Any) -> Array:
-        """`value` as an array of exactly this dtype and shape; Python numbers and lists are converted if that loses
-        nothing."""
+        """`value` as an array of exactly this dtype and shape; other orders of bytes are converted, and Python numbers
+        and lists if that loses nothing."""
         if type(value) is np.ndarray and value.dtype == self.dtype and value.shape == self.shape:
             return value
         typed = hasattr(value, "dtype")
@@ -107,6 +112,7 @@ class Slot:
             raise ArgumentError(f"{self.what} must be {self}: {why}") from error
         if not typed:
             array = self._convert(array)
+        array = native(array)
         if array.dtype != self.dtype or not self.leaf.fits(array.shape):
             hint = ""
             if array.shape == self.shape:
@@ -131,11 +137,10 @@ class Slot:
         if self.leaf.sizes:
             raise ArgumentError(f"{self.what} is {self}: out takes no arrays with dynamic dimensions")
         if not isinstance(target, np.ndarray) or target.dtype != self.dtype or target.shape != self.shape:
-            given = (
-                f"{target.dtype.name}[{','.join(map(str, target.shape))}]"
-                if isinstance(target, np.ndarray)
-                else type(target).__name__
-            )
+            given = type(target).__name__
+            if isinstance(target, np.ndarray):
+                name = target.dtype.name if target.dtype.isnative else target.dtype.str
+                given = f"{name}[{','.join(map(str, target.shape))}]"
             raise ArgumentError(f"out: {self.what} needs an array of {self}, got {given}")
         if not target.flags.writeable:
             raise ArgumentError(f"out: the array for {self.what} cannot be written to")

@@ -121,7 +121,7 @@ class BaseExecutable(ABC):
 
     def _shown(self) -> list[showing.Shown]:
         leaves = (*self.parameters, *(leaf for leaf in self.results if leaf.kind == "output"))
-        return [showing.array(x.name, x.element_type, x.dimensions, x.sizes, x.kind, x.bytes) for x in leaves]
+        return [showing.array(x.name, x.element_type, x.shown_dimensions, x.kind, x.bytes) for x in leaves]
 
     def _check_open(self) -> None:
         if self.closed:

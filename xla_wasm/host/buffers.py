@@ -47,6 +47,18 @@ def _width(format_: str) -> int:
     return int(_cast(b"", format_).itemsize)
 
 
+class _Empty:
+    """An array without elements that comes as lists, which have a shape where no memoryview has one."""
+
+    __slots__ = ("shape",)
+
+    def __init__(self, shape: tuple[int, ...]) -> None:
+        self.shape = shape
+
+    def tobytes(self) -> bytes:
+        return b""
+
+
 class Slot:
     """The conversion of a caller's array to a leaf, with its checks, and back."""
 
@@ -61,7 +73,7 @@ class Slot:
     def __str__(self) -> str:
         return str(self.leaf)
 
-    def accept(self, value: Any) -> memoryview:
+    def accept(self, value: Any) -> Any:
         """`value` as a memoryview of this type and of a shape that fits; Python numbers and lists are converted if that
         loses nothing."""
         if hasattr(value, "to_memoryview"):  # a typed array of JavaScript
@@ -70,13 +82,11 @@ class Slot:
             view: Any = memoryview(value)
         except TypeError:
             return self._convert(value)
-        given, flat = view.format.lstrip("@="), view.ndim == 1 and view.nbytes == self.leaf.bytes
+        given, flat = view.format.lstrip("@=<"), view.ndim == 1 and view.nbytes == self.leaf.bytes
         if not (self._holds(given, view.itemsize) and (flat or self._fits(view.shape))):
             got = f"{_name(given, view.itemsize)}[{','.join(map(str, view.shape))}]"
             raise ArgumentError(f"{self.what} must be {self}, elements of {self._format_name()}; got {got}")
         made = shaped(view.tobytes(), self.format, self.shape if flat else view.shape)
-        if self.leaf.element_type == "pred" and any(b > 1 for b in made.tobytes()):
-            raise ArgumentError(f"{self.what} must be {self}: its bytes must be 0 or 1")
         self._check_range(made.tobytes())
         return made
 
@@ -103,7 +113,7 @@ class Slot:
             )
         return given.isalpha() and (given in "bhilq") == (self.format in "bhiq") and given not in "efd"
 
-    def _convert(self, value: Any) -> memoryview:
+    def _convert(self, value: Any) -> Any:
         """Python numbers, or nested lists of them, as a memoryview."""
         dimensions = _dimensions(value)
         if not self._fits(dimensions if len(self.shape) == len(self.leaf.dimensions) else (*dimensions, 2)):
@@ -133,6 +143,8 @@ class Slot:
             ):
                 raise ArgumentError(f"{self.what} must be {self}: {part!r} does not fit")
         self._check_range(flat.tobytes())
+        if not all(dimensions):
+            return _Empty(dimensions)
         return shaped(flat.tobytes(), self.format, shape_of(self.leaf, dimensions))
 
     def _parts(self, number: Any, kind: str) -> tuple[Any, ...]:

@@ -13,6 +13,7 @@ from ..hlo.attrs import MOST_DEVICES
 from ..hlo.layout import COMBINE, LAYOUT_FIELDS, physical_bytes
 from ..hlo.shape import Layout, Shape
 from ..hlo.types import ARRAY_TYPES, TYPES
+from ..showing import dimensions as shown_dimensions
 from .json_object import Object, is_int, show
 from .manifest_fields import MAX_INT, MAX_RANK
 
@@ -42,6 +43,8 @@ class Leaf:
     sizes: tuple[int | None, ...] = field(default=(), kw_only=True)
     """Of an array with dynamic dimensions (`dimensions` are their bounds), where the actual size of each lies as s32;
     None: static."""
+    least: tuple[int, ...] = field(default=(), kw_only=True)
+    """Of an array with dynamic dimensions the least size of each dimension; empty: 0 where it is dynamic."""
     shards: Shards | None = field(default=None, kw_only=True)
     """The blocks of a global array that the devices have; None if it is unknown."""
 
@@ -51,18 +54,21 @@ class Leaf:
     @property
     def shown_dimensions(self) -> list[str]:
         """The dimensions for a message, those that are dynamic with their bounds."""
-        sizes = self.sizes or (None,) * len(self.dimensions)
-        return [str(bound) if size is None else f"<={bound}" for size, bound in zip(sizes, self.dimensions)]
+        return shown_dimensions(self.dimensions, self.sizes, self.least)
+
+    @property
+    def least_dimensions(self) -> tuple[int, ...]:
+        """The dimensions of the smallest array."""
+        if not self.sizes or self.least:
+            return self.least or self.dimensions
+        return tuple(bound if at is None else 0 for bound, at in zip(self.dimensions, self.sizes))
 
     def fits(self, dimensions: tuple[int, ...]) -> bool:
-        """Returns True for the dimensions of an array that goes in: the leaf's own, or where these are dynamic, up to
-        their bounds."""
+        """Returns True for the dimensions of an array that goes in: the leaf's own, or where these are dynamic, from
+        the least to their bounds."""
         if not self.sizes or len(dimensions) != len(self.dimensions):
             return dimensions == self.dimensions
-        return all(
-            size == bound or at is not None and size < bound
-            for size, bound, at in zip(dimensions, self.dimensions, self.sizes)
-        )
+        return all(low <= size <= bound for low, size, bound in zip(self.least_dimensions, dimensions, self.dimensions))
 
     def actual(self, stated: Iterable[int | None]) -> tuple[int, ...]:
         """Returns the array's dimensions, from the sizes that the module states; None: static. Raises ArtifactError
@@ -108,7 +114,8 @@ def leaf_fields(item: Object, memory: int, placed: bool = True) -> dict[str, Any
         "shape": Shape(
             element_type, dimensions, _layout(item, Shape(element_type, dimensions, Layout(minor_to_major)))
         ),
-        "sizes": _sizes(item, len(dimensions), memory),
+        "sizes": (sizes := _sizes(item, len(dimensions), memory)),
+        "least": _least(item, dimensions, sizes),
         "shards": _shards(item, dimensions),
     }
 
@@ -145,6 +152,17 @@ def _sizes(item: Object, rank: int, memory: int) -> tuple[int | None, ...]:
     if item.text("kind") == "weight":
         item.fail("sizes", "a weight has no dynamic dimensions")
     return tuple(sizes)
+
+
+def _least(item: Object, bounds: tuple[int, ...], sizes: tuple[int | None, ...]) -> tuple[int, ...]:
+    """Returns the least size of each dimension; empty if there are none. Raises ArtifactError for wrong ones."""
+    if "least" not in item.raw:
+        return ()
+    least = item.integers("least")
+    fitting = len(least) == len(bounds) == len(sizes) and all(map(int.__le__, least, bounds))
+    if not fitting or any(at is None and n != bound for n, bound, at in zip(least, bounds, sizes)):
+        item.fail("least", f"expected sizes up to the bounds {show(list(bounds))}, got {show(list(least))}")
+    return least
 
 
 def _layout(item: Object, shape: Shape) -> Layout:

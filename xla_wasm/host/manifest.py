@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ..artifact import FORMAT, FORMAT_OF_PARTS
+from ..artifact import FORMATS
 from ..dataclass import dataclass
 from ..errors import ArtifactError
 from ..hlo.structure import fault
@@ -116,6 +116,7 @@ class Threads:
 class Manifest:
     """The manifest of an artifact, checked: everything that a host relies on."""
 
+    format: int
     name: str
     hash: str
     producer: str
@@ -185,8 +186,8 @@ class Manifest:
 
 def _manifest(top: Object) -> Manifest:
     version = top.integer("format", MAX_INT)
-    if version not in (FORMAT, FORMAT_OF_PARTS):
-        formats = f"formats {FORMAT} and {FORMAT_OF_PARTS}"
+    if version not in FORMATS:
+        formats = f"formats {FORMATS[0]} to {FORMATS[-1]}"
         top.fail(
             "format",
             f"this xla_wasm reads {formats}, the artifact has {version}",
@@ -204,6 +205,7 @@ def _manifest(top: Object) -> Manifest:
     steps.address("address", memory, count * steps.integer("entry_bytes"))
     result_count, init_count = len(top.array("results")), len(top.array("inits"))
     manifest = Manifest(
+        format=version,
         name=top.text("name"),
         hash=top.text("hash"),
         producer=top.text("producer"),

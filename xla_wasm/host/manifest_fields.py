@@ -53,7 +53,7 @@ class Field:
 
 # fmt: off
 ROWS = (
-    Field("format", "integer", "the version of this interface: 1, or 2 if any entry of `inits` has a `part`", low=1, high=2),
+    Field("format", "integer", "the version of this interface: 3 if any parameter has `least`, else 2 if any entry of `inits` has a `part`, else 1", low=1, high=3),
     Field("producer", "string", "the compiler, with its version"),
     Field("name", "string", "the name of the HLO module"),
     Field("hash", "string", "SHA-256, in hexadecimal, of the module without this section followed by the manifest with an empty hash: names the artifact"),
@@ -89,6 +89,7 @@ ROWS = (
     Field("array.bytes", "integer", "the product of the dimensions and the size of an element", unit="bytes"),
     Field("array.kind", "string", "of a parameter `input`, `weight` or `state`; of a result `output` or `state`; of a request's `operand` or `result`"),
     Field("array.sizes", "list, optional", "of dynamic dimensions: for each dimension the address of an s32 with the actual size, or null", unit="address"),
+    Field("array.least", "list of integers, optional", "of dynamic dimensions of a parameter: the least size of each dimension, of a fixed one the size itself. Absent: 0 is the least of those that are dynamic", unit="elements", since=3),
     Field("array.shards", "object, optional", "the global array of which each device has a block"),
     Field("array.shards.dimensions", "list of integers", "its sizes", unit="elements"),
     Field("array.shards.starts", "list of lists", "for each device the index at which its block begins", unit="elements"),

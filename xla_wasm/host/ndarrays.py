@@ -21,11 +21,7 @@ class Slot(arrays.Slot):
     def accept(self, value: Any) -> Array:
         if hasattr(value, "to_memoryview"):
             value = np.asarray(value.to_memoryview())
-            value = (
-                value.view(np.bool_)
-                if self.dtype == np.bool_ and value.dtype == np.uint8 and value.max(initial=0) <= 1
-                else value
-            )
+            value = value.view(np.bool_) if self.dtype == np.bool_ and value.dtype == np.uint8 else value
             value = (
                 value.reshape(self.shape) if value.nbytes == self.leaf.bytes and value.dtype == self.dtype else value
             )

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError
-from .arrays import Array
+from .arrays import Array, native
 
 WIDEST = 32
 """Bytes of an element of NumPy's widest type, from which an array may be converted."""
@@ -59,8 +59,8 @@ def header(data: bytes) -> Header:
 
 
 def parsed(data: bytes) -> Array:
-    """Returns the array of a `.npy` file, which lies in `data`. Raises ArgumentError if it is no such file, or has
-    another length."""
+    """Returns the array of a `.npy` file, which lies in `data` if its bytes have the machine's order. Raises
+    ArgumentError if it is no such file, or has another length."""
     dtype, shape, columns, begin = header(data)
     if dtype.hasobject or dtype.subdtype is not None or not dtype.itemsize:
         raise ArgumentError(f"its elements are Python objects, arrays or nothing ({dtype}), and no numbers")
@@ -68,7 +68,7 @@ def parsed(data: bytes) -> Array:
     if size != there:
         raise ArgumentError(f"its header states {dtype}{list(shape)}, and {there} bytes of elements are there")
     try:
-        return np.frombuffer(data, dtype, offset=begin).reshape(shape, order="F" if columns else "C")
+        return native(np.frombuffer(data, dtype, offset=begin).reshape(shape, order="F" if columns else "C"))
     except (
         ValueError,
         OverflowError,

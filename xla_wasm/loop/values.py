@@ -208,6 +208,13 @@ class Values:
         size = TYPES[val.dtype].bytes
         whole = f"{register(val.dtype)}.load"
         self.op(whole if size >= 4 else _LOAD_SIZE[size, unsigned(val.dtype)], 0, val.imm[0])
+        if val.dtype == "pred":
+            self.truth()
+
+    def truth(self) -> None:
+        """A byte on the stack becomes 0 or 1: hosts may give any other for true."""
+        self.op("i32.const", 0)
+        self.op("i32.ne")
 
     def load_vector(self, val: Val) -> None:
         size, lanes, offset = TYPES[val.dtype].bytes, val.lanes, val.imm[0]
@@ -234,7 +241,14 @@ class Values:
         if val.dtype == "pred":
             if lanes == 2:
                 self.op("i64x2.extend_low_i32x4_u")
-            self.op(f"{lane_shape('pred', lanes)}.neg")
+            if lanes == 2:
+                self.op("v128.const", bytes(16))
+                self.op("i64x2.ne")
+            else:
+                shape = lane_shape("pred", lanes)
+                self.op("v128.const", b"\1".ljust(16 // lanes, b"\0") * lanes)
+                self.op(f"{shape}.min_u")
+                self.op(f"{shape}.neg")
 
     def load_splat(self, val: Val) -> None:
         self.value(val.args[0])
@@ -260,6 +274,7 @@ class Values:
             self.lane_address(address, shift)
             self.op(_LOAD_SIZE[size, unsigned(val.dtype)], 0, max(shift, 0))
             if val.dtype == "pred":
+                self.truth()
                 self.mask_from_scalar(val.lanes)
             form = lane_shape(val.dtype, val.lanes)
             self.op(f"{form}.splat") if k == 0 else self.op(f"{form}.replace_lane", k)

@@ -28,16 +28,27 @@ DTYPES: dict[str, np.dtype[Any]] = {name: _dtype(TYPES[name].numpy) for name in 
 _WIDER = {"f16", "bf16", "f32", "f64"}
 
 
-def accepted(what: str, shape: Shape, value: Any, precise: bool) -> Array:
+def accepted(what: str, shape: Shape, value: Any, precise: bool, least: tuple[int, ...] = ()) -> Array:
     """Returns a caller's value for an array of a shape, in the dtype to compute with. Dynamic dimensions have any size
-    up to their bounds. Raises ArgumentError for another dtype or shape."""
-    array = np.asarray(value)
+    up to their bounds, from `least` on if that has a size for each dimension. Raises ArgumentError for another dtype or
+    shape."""
+    array = native(np.asarray(value))
     wanted = DTYPES[shape.element_type]
     if array.dtype != wanted:
         raise ArgumentError(f"{what} is {shape.without_layout()}: expected dtype {wanted}, got {array.dtype}")
-    if not fits(array.shape, shape):
-        raise ArgumentError(f"{what} is {shape.without_layout()}: expected shape {shape.dimensions}, got {array.shape}")
+    if not fits(array.shape, shape) or any(low > size for low, size in zip(least, array.shape)):
+        ends = f", from {least} on" if least else ""
+        raise ArgumentError(
+            f"{what} is {shape.without_layout()}: expected shape {shape.dimensions}{ends}, got {array.shape}"
+        )
+    if wanted.kind == "b":
+        return np.asarray(array.view(np.uint8) != 0)  # any byte but 0 is true
     return array.astype(dtype_of(shape.element_type, precise))
+
+
+def native(array: Array) -> Array:
+    """The array in the machine's order of bytes."""
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def fits(dimensions: Sequence[int], shape: Shape) -> bool:
@@ -105,11 +116,13 @@ def narrow(x: Array, element_type: str, precise: bool) -> Array:
         if type_.kind == "signed":
             sign = 1 << (type_.bits - 1)
             low = (low ^ sign) - sign
-        return low.astype(np.int8).astype(dtype)
+        return np.asarray(low.astype(np.int8).astype(dtype))  # what NumPy computes of no dimensions is no array
     if type_.kind == "float" and type_.bits < 32 and x.dtype == np.float64 and dtype != np.float64:
         x = x.astype(np.float32)
     if type_.kind != "complex" and x.dtype.kind == "c":
         x = x.real
+    if type_.kind == "float" and type_.format and type_.format.special == "finite":
+        x = np.where(np.isnan(x), x.dtype.type(-0.0), x)
     if element_type == "f4e2m1fn":
         x = np.clip(x, -6, 6)
-    return x.astype(dtype)
+    return np.asarray(x.astype(dtype))

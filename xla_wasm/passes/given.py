@@ -9,8 +9,10 @@ from ..hlo.shape import Shape
 from ..ops.collective.groups import DEVICES, Devices, depends
 from ..ops.conv.plan import WINOGRAD
 from ..ops.custom import callback
+from ..ops.custom.assertion import end_unless
 from ..ops.dot.stored import WEIGHT_FORMAT
 from ..ops.request import REQUEST, Request
+from ..writing.writer import Writer
 from .tokens import without_tokens
 from .weight_formats import INT4, INT4_BY_INT8
 
@@ -28,6 +30,9 @@ class Given:
     devices: Devices | None = None
     winograd: int = 0
     """Results on a side of the largest tiles that Winograd's algorithms may have."""
+    states: tuple[tuple[int, str, tuple[int, ...]], ...] = ()
+    """Leaves of the parameters that are states, their names, and the least sizes of their dimensions, if there are
+    any."""
     weight_formats: tuple[tuple[int, str], ...] = ()
     """Leaves of the parameters, and the formats that they are stored in."""
     results: tuple[Shape, ...] | None = None
@@ -36,6 +41,24 @@ class Given:
     """True if kernels may be shared by several threads."""
     relaxed: bool = False
     """True if the engine has relaxed instructions."""
+
+
+def check_states(module: Module, given: Given) -> None:
+    """Ends a run before it begins where a state has a size that the program is not made for. Hosts check the sizes of
+    inputs, and do not see those of a state that the run before has left or that nobody has set."""
+    entry, leaves = module.entry, [p for p in module.entry.parameters if not p.shape.is_token]
+    for number, name, least in given.states:
+        p = leaves[number]
+        w = Writer(p, computations=[])
+        for d, (low, most) in enumerate(zip(least, p.shape.dimensions)):
+            if low and p.shape.dynamic[d]:
+                size = w.op("get-dimension-size", p, dimensions=(d,))
+                message = f"state '{name}': dimension {d} has size {{0}}, but has to be {low}..{most}"
+                end_unless(w, w.compare("GE", size, low), [size], message)
+        at = module.computations.index(entry)
+        module.computations[at:at] = w.computations
+        at = entry.instructions.index(p) + 1
+        entry.instructions[at:at] = w.made
 
 
 def ask_for_calls(module: Module, given: Given) -> None:

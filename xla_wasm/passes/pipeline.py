@@ -14,7 +14,7 @@ from .dequantize import sink_dequantization
 from .erfc import find_erfc
 from .expand import canonicalize, expand, inline, lower_host_transfers, type_products
 from .fractions import mark_fractions
-from .given import Given, allow_winograd, ask_for_calls, lay_out_results, mark_devices, name_formats
+from .given import Given, allow_winograd, ask_for_calls, check_states, lay_out_results, mark_devices, name_formats
 from .layout_normalization import normalize_layouts
 from .loops import simplify_loops
 from .order_transfers import order_transfers
@@ -46,6 +46,7 @@ def split_complex(module: Module) -> None:
 
 
 NOTES: tuple[Callable[[Module, Given], None], ...] = (
+    check_states,
     ask_for_calls,
     mark_devices,
     allow_winograd,

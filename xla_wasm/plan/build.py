@@ -67,10 +67,14 @@ def _build(module: Module, target: Target, setting: Setting) -> Plan:
     for p in entry.parameters:
         leaves = [builder.view(shape, "parameter", p.name) for _, shape in p.shape.leaves()]
         parameters += leaves
+        builder.given |= {view.buffer for view in leaves}
         arguments.append(leaves)
     results = list(ComputationPlanner(builder, entry, arguments, _numbered(entry, weights)).run())
     if state:
         _keep_state(builder, entry.root, parameters, results, state)
+    for r, view in enumerate(results):
+        if r not in state.values():
+            results[r] = builder.settled(view, entry.root.name)
     builder.step(Step("halt", "end"))
     set_once, replaced = [parameters[i].buffer for i in weights], [parameters[i].buffer for i in state]
     return Plan(

@@ -8,7 +8,7 @@ from ..hlo.index_map import row_major_strides
 from ..hlo.ir import Instruction
 from ..hlo.shape import Shape
 from ..ops.collective.groups import COUNTS, FIRST_DEVICE
-from .kernels import KernelCache
+from .kernels import Expression, KernelCache, lower_kernel
 from .plan import Buffer, Label, Step, View
 
 
@@ -22,6 +22,8 @@ class PlanBuilder:
         self.loops: list[tuple[int, int]] = []
         self.constants: dict[Instruction, View] = {}
         self.configuration: View | None = None
+        self.given: set[Buffer] = set()
+        """Buffers that the host writes: truth values in them may be any byte but 0."""
 
     # --- buffers ------------------------------------------------------------------------------------------------
 
@@ -63,8 +65,32 @@ class PlanBuilder:
 
     def copy(self, target: View, source: View, name: str) -> None:
         """A step that copies one dense array onto another."""
-        if target.bytes and not (source.buffer.root() is target.buffer.root() and source.offset == target.offset):
+        if not target.bytes or (source.buffer.root() is target.buffer.root() and source.offset == target.offset):
+            return
+        if self.is_unsettled(source):
+            self._settle(target, source, name)
+        else:
             self.step(Step("kernel", name, None, [target, source], 1, target.bytes))
+
+    def is_unsettled(self, view: View) -> bool:
+        """Returns True for truth values as the host has written them, which kernels take as they load them: bytes that
+        go on as they are must not be these."""
+        return view.dtype == "pred" and view.buffer in self.given
+
+    def settled(self, view: View, name: str) -> View:
+        """The array itself, or where it has truth values from the host, one in which these are 0 and 1."""
+        if not self.is_unsettled(view):
+            return view
+        made = self.view(Shape(view.dtype, view.dims), name=name)
+        self.copy(made, view, name)
+        return made
+
+    def _settle(self, target: View, source: View, name: str) -> None:
+        given = Instruction(f"{name}.given", "parameter", Shape(source.dtype, source.dims))
+        copied = Instruction(name, "copy", given.shape, [given])
+        expression = Expression(self.cache, [copied], lambda x: source if x is given else None)
+        lowered = lower_kernel(self.cache, expression)
+        self.step(Step("kernel", name, lowered.func, [target, source], 1, in_place=lowered.in_place))
 
     def move(self, target: View, source: View, to: int, origin: int, count: int, name: str) -> None:
         """A step that copies so many elements from one position of a dense array to one of another, which may have the

@@ -147,6 +147,9 @@ class ComputationPlanner:
             for target, source in zip(results, operands[sent:]):
                 self.builder.copy(target, source, x.name)
             operands = operands[:sent]
+        else:
+            operands = [self.builder.settled(view, x.name) for view in operands]
+        self.builder.given |= {view.buffer for view in results}
         self.builder.step(Step("request", x.name, None, [*results, *operands], len(results), request=request))
         return results
 
@@ -186,6 +189,8 @@ class ComputationPlanner:
         """Makes `x` by a move of memory and a kernel that writes the rest; not where much of that is what moves,
         too."""
         (target,) = outputs
+        if self.builder.is_unsettled(move.source):
+            return False
         held: dict[Instruction, View] = {}
         overlapping = [
             o for o in dict.fromkeys(x.operands) if o not in move.operands and self.reads_buffer(o, move.source)

@@ -35,16 +35,22 @@ def rows_of(model: Model) -> int:
             f"their rows"
         )
     (bound,) = bounds
-    if bound < 2:
-        raise ArgumentError(f"--batch-deadline: '{model.name}' takes one row at a time: requests cannot be batched")
+    if bound < 2 * (least := _least_rows(model)):
+        takes = "one row at a time" if bound < 2 else f"from {least} to {bound} rows at a time"
+        raise ArgumentError(f"--batch-deadline: '{model.name}' takes {takes}: requests cannot be batched")
     return bound
 
 
+def _least_rows(model: Model) -> int:
+    """The fewest rows, if there are any, of a request."""
+    return max([1, *(leaf.least_dimensions[0] for leaf in model.inputs)])
+
+
 def check_rows(model: Model) -> None:
-    """ArgumentError if a row's results depend on the rows beside it, as random inputs show it. No proof, but most
-    mistakes are seen."""
-    rng = np.random.default_rng(0)
-    first, second = ([_random(rng, leaf) for leaf in model.inputs] for _ in range(2))
+    """ArgumentError if a row's results depend on the rows of another request, as random inputs show it. No proof, but
+    most mistakes are seen."""
+    rng, rows = np.random.default_rng(0), _least_rows(model)
+    first, second = ([_random(rng, leaf, rows) for leaf in model.inputs] for _ in range(2))
     try:
         apart = [model.run(first), model.run(second)]
         together = model.run([np.concatenate(pair) for pair in zip(first, second)])
@@ -53,14 +59,14 @@ def check_rows(model: Model) -> None:
     for leaf, one, two, both in zip(model.results, *apart, together):
         if not _alike(np.concatenate([one, two]), both):
             raise ArgumentError(
-                f"--batch-deadline: two rows of '{model.name}' together give another '{leaf.name}' than each alone: "
-                "requests would change each other's answers, so they cannot be batched"
+                f"--batch-deadline: two requests of '{model.name}' together give another '{leaf.name}' than each "
+                "alone: they would change each other's answers, so they cannot be batched"
             )
 
 
-def _random(rng: np.random.Generator, leaf: Leaf) -> Array:
-    """One row: normal floats, or 0 and 1 where these are not whole numbers."""
-    shape = (1, *leaf.dimensions[1:])
+def _random(rng: np.random.Generator, leaf: Leaf, rows: int) -> Array:
+    """So many rows: normal floats, or 0 and 1 where these are not whole numbers."""
+    shape = (rows, *leaf.dimensions[1:])
     whole = TYPES[leaf.element_type].kind in ("pred", "signed", "unsigned")
     values = rng.integers(0, 2, shape) if whole else rng.standard_normal(shape)
     with np.errstate(all="ignore"):

@@ -101,8 +101,7 @@ def all_values(element_type: str) -> Array:
 
 
 def check_bits(leaf: Leaf, array: Array) -> Array:
-    """An array that came as the bytes of its elements, if each byte is one: pred 0 or 1, narrow types in their low
-    bits.
+    """An array that came as the bytes of its elements, if each byte is one: narrow types in their low bits.
 
     The high bits of signed integers may be zeros, as NumPy has them, or copies of the sign, as int8 has them.
     """

@@ -181,7 +181,6 @@ def write(kind: str, results: Sequence[Leaf], arrays: Sequence[Array]) -> bytes:
 
 def example(leaf: Leaf) -> Array:
     """Zeros (ones of the type that has no zero) that the input takes, for descriptions; of dynamic dimensions one
-    element."""
-    sizes = leaf.sizes or (None,) * len(leaf.dimensions)
-    shape = [bound if at is None else min(bound, 1) for bound, at in zip(leaf.dimensions, sizes)]
+    element, if there may be so few."""
+    shape = [min(bound, max(least, 1)) for bound, least in zip(leaf.dimensions, leaf.least_dimensions)]
     return (np.ones if leaf.element_type == "f8e8m0fnu" else np.zeros)(shape, dtype_of(leaf.element_type))

@@ -101,9 +101,7 @@ def _shape(leaf: Leaf, dimensions: tuple[int, ...], infer: bool) -> tuple[int, .
         return dimensions
     if dimensions[-1:] == (0,) and len(dimensions) < len(bounds):
         # Lists without elements do not say the sizes inside them.
-        rest = tuple(
-            0 if leaf.sizes and leaf.sizes[d] is not None else bounds[d] for d in range(len(dimensions), len(bounds))
-        )
+        rest = leaf.least_dimensions[len(dimensions) :]
         if leaf.fits(dimensions + rest):
             return dimensions + rest
     count = math.prod(dimensions)

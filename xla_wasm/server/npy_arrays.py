@@ -129,7 +129,7 @@ def from_raw(leaf: Leaf, data: bytes) -> Array:
         given = type_text(leaf.element_type, (count,))
         raise unfit(f"input '{leaf.name}' must be {leaf}, got the {len(data)} bytes of {given}", leaf.name, leaf, given)
     if leaf.element_type == "pred":
-        check_bits(leaf, np.frombuffer(data, np.uint8))
+        return (np.frombuffer(data, np.uint8) != 0).reshape(shape)
     little = dtype.newbyteorder("<") if dtype.isbuiltin == 1 else dtype
     array = np.frombuffer(data, little).reshape(shape)
     return check_bits(leaf, array.astype(dtype, copy=False))

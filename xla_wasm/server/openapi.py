@@ -56,9 +56,8 @@ def describe(model: Model) -> dict[str, Any]:
 def array_schema(leaf: Leaf) -> dict[str, Any]:
     """JSON of an array: nested lists of the leaf's shape."""
     schema = _element_schema(leaf)
-    sizes = leaf.sizes or (None,) * len(leaf.dimensions)
-    for bound, at in zip(leaf.dimensions[::-1], sizes[::-1]):
-        schema = {"type": "array", "items": schema, "minItems": bound if at is None else 0, "maxItems": bound}
+    for bound, least in zip(leaf.dimensions[::-1], leaf.least_dimensions[::-1]):
+        schema = {"type": "array", "items": schema, "minItems": least, "maxItems": bound}
     return {**schema, "description": str(leaf)}
 
 
@@ -153,7 +152,7 @@ def _signature_schema() -> dict[str, Any]:
     size = {
         "oneOf": [
             {"type": "integer"},
-            {"type": "string", "pattern": "^<=[0-9]+$", "description": "A dynamic dimension's bound."},
+            {"type": "string", "pattern": r"^(<=|\d+\.\.)\d+$", "description": "A dynamic dimension's bounds."},
         ]
     }
     entry = {

@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import ArgumentError, ParseError, XlaWasmError, counted
 from ..hlo.ir import Module
 from ..hlo.shape import Shape
-from ..hlo.signature import PARAMETER_NAMES, RESULT_NAMES, add_unused_parameter, renumber_parameters
+from ..hlo.signature import LEAST_SIZES, PARAMETER_NAMES, RESULT_NAMES, add_unused_parameter, renumber_parameters
 from ..mlir import bytecode, export
 from ..mlir.elements import hlo_type
 from ..mlir.export import Aval, Exported
@@ -33,9 +33,9 @@ def from_exported(data: bytes | bytearray | memoryview, dims: Dims | None = None
 
     Every leaf of the arguments is a parameter, used or not, in the order and with the names that `xla_wasm.jax.lower`
     gives; so are results. `dims` gives the sizes of symbolic dimensions, as in {"b": 8}. A range of them, as in {"b":
-    range(1, 129)}, makes these dimensions dynamic: the program is compiled once, and arrays may have any of the sizes;
-    a run whose sizes do not fit together ends with an error that says which. Of a program for several platforms it is
-    the one for the CPU.
+    range(1, 129)}, makes these dimensions dynamic: the program is compiled once, and arrays may have any of the sizes.
+    Hosts refuse sizes outside of the range; a run whose sizes do not fit together ends with an error that says which.
+    Of a program for several platforms it is the one for the CPU.
     """
     exported = export.read(data)
     sizes = _checked(exported, {} if dims is None else dims)
@@ -74,6 +74,7 @@ def _module(exported: Exported, sizes: dict[str, range]) -> Module:
     module = from_tree(ops, shapes if sizes else None, values, least if sizes else None)
     names = _argument_names(builder, block, leaves, exported)
     _add_unused(module, exported, len(tokens), sizes)
+    _state_least_sizes(module, exported, sizes)
     _attach(module, PARAMETER_NAMES, names, sum(not p.shape.is_token for p in module.entry.parameters))
     count = sum(not shape.is_token for _, shape in module.entry.root.shape.leaves())
     _attach(module, RESULT_NAMES, _result_names(entry, exported), count)
@@ -234,6 +235,16 @@ def _add_unused(module: Module, exported: Exported, first: int, sizes: dict[str,
     for k, aval in enumerate(exported.input_types):
         if k not in exported.kept:
             add_unused_parameter(module, first + k, _unused_shape(aval, sizes))
+
+
+def _state_least_sizes(module: Module, exported: Exported, sizes: dict[str, range]) -> None:
+    """Says in the module below which sizes its arguments may not be: conditions that hold from there on are not in
+    it."""
+    arrays = [p for p in module.entry.parameters if not p.shape.is_token]
+    for p, aval in zip(arrays, exported.input_types, strict=True):
+        least = [low for low, _ in _sizes(aval, sizes)]
+        if any(low and dynamic for low, dynamic in zip(least, p.shape.dynamic)):
+            p.frontend_attributes[LEAST_SIZES] = json.dumps(least)
 
 
 def _unused_shape(aval: Aval, sizes: dict[str, range]) -> Shape:

@@ -15,7 +15,7 @@ from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
 from ..hlo.shardy import MESHES
 from ..mlir.text_of import shown_type
-from ..mlir.tree import Block, Function, Op, TypeOf
+from ..mlir.tree import DYNAMIC, Block, Function, Op, Tensor, Type, TypeOf
 from ..mlir.values import integer, symbol, text, where
 from .arguments import aliases, frontend_attributes, sharding, sharding_of_tuple
 from .body import Body
@@ -112,10 +112,12 @@ class Builder(Program):
                 continue
             shape = shapes[number] if shapes is not None else self.declared(value.type)
             if shape is None:
+                name, given_as = value.name or str(i), _example(value.type)
+                shown, function = ",".join(map(str, given_as)), symbol(op.attributes["sym_name"])
                 raise UnsupportedError(
-                    f"StableHLO: argument {value.name or i} of '{symbol(op.attributes['sym_name'])}' has sizes that "
-                    f"are left open: "
-                    "give them, as from_exported(data, dims={'b': 8}) or from_stablehlo(data, shapes=...) does"
+                    f"StableHLO: argument {name} of '{function}' has sizes that are left open: "
+                    f"give them, as in HloModule.from_stablehlo(data, shapes={{{name!r}: {given_as}}}), or to the "
+                    f"command as in --dim {name}={shown}"
                 )
             parameter = body.parameter(value, shape, number, given)
             if least is not None:
@@ -173,6 +175,12 @@ class Builder(Program):
         computation = body.finished(name, body.block(block))
         self.leave()
         return computation
+
+
+def _example(kind: Type) -> tuple[int, ...]:
+    """Sizes that an array may have whose type leaves some open."""
+    sizes = kind.sizes if isinstance(kind, Tensor) and kind.sizes is not None else (DYNAMIC,)
+    return tuple([8 if size == DYNAMIC else size for size in sizes])
 
 
 def _block(program: Program, op: Op) -> Block:

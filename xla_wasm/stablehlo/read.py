@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from operator import index
+from typing import Any
 
 from ..errors import ArgumentError, ParseError, counted
 from ..hlo.ir import Module
@@ -10,10 +12,14 @@ from ..hlo.proto.container import EXPORTED, mlir_kind
 from ..hlo.shape import Shape
 from ..mlir import bytecode
 from ..mlir.elements import hlo_type
-from ..mlir.tree import Op, Tensor
+from ..mlir.text_of import shown_type
+from ..mlir.tree import DYNAMIC, Op, Tensor
 from .module import Builder, from_tree
 
-Sizes = Sequence[int]
+Sizes = Sequence[int] | None
+"""The sizes of an argument; None for one whose type has them."""
+_MOST = 1 << 31
+"""Sizes are below."""
 
 
 def tree_of(data: str | bytes | bytearray | memoryview) -> list[Op]:
@@ -46,7 +52,7 @@ def from_stablehlo(
     """The module of a program in StableHLO, as MLIR bytecode, a portable artifact or text.
 
     `shapes` gives the sizes of arguments where the program leaves them open (`tensor<?x3xf32>`): of all in their order,
-    or by name.
+    None for those that need none, or by name, as in {"x": (8, 3)}.
     """
     ops = tree_of(data)
     return from_tree(ops, _shapes(ops, shapes) if shapes is not None else None)
@@ -68,20 +74,26 @@ def _shapes(ops: list[Op], given: Sequence[Sizes] | Mapping[str, Sizes]) -> list
         raise ArgumentError(f"the program has no argument {unknown[0]!r}; it has {', '.join(names) or 'none'}")
     found = []
     for name, value in zip(names, arguments):
-        shape = builder.declared(value.type)
-        if name in given and isinstance(value.type, Tensor):
-            shape = _with_sizes(name, value.type, tuple(given[name]))
+        sizes, shape = given.get(name), builder.declared(value.type)
+        if sizes is not None and isinstance(value.type, Tensor):
+            shape = _with_sizes(name, value.type, sizes)
         if shape is None:
-            raise ArgumentError(f"the sizes of argument {name!r} are left open: give them in shapes")
+            raise ArgumentError(
+                f"the sizes of argument {name!r}, {shown_type(value.type)}, are left open: give them in shapes"
+            )
         found.append(shape)
     return found
 
 
-def _with_sizes(name: str, kind: Tensor, sizes: tuple[int, ...]) -> Shape:
+def _with_sizes(name: str, kind: Tensor, given: Any) -> Shape:
     element = hlo_type(kind.element)
+    try:
+        sizes = tuple([index(size) if not isinstance(size, bool) else -1 for size in given])
+    except TypeError:
+        sizes = (-1,)
     fits = kind.sizes is None or (
-        len(kind.sizes) == len(sizes) and all(a in (b, -(2**63)) for a, b in zip(kind.sizes, sizes))
+        len(kind.sizes) == len(sizes) and all(a in (b, DYNAMIC) for a, b in zip(kind.sizes, sizes))
     )
-    if element is None or not fits or not all(isinstance(size, int) and size >= 0 for size in sizes):
-        raise ArgumentError(f"argument {name!r} cannot have the sizes {sizes}")
+    if element is None or not fits or not all(0 <= size < _MOST for size in sizes):
+        raise ArgumentError(f"argument {name!r} is {shown_type(kind)}, and cannot have the sizes {given!r:.100}")
     return Shape(element, sizes)

@@ -11,7 +11,7 @@ from ...hlo.ir import Computation, Instruction
 from ...hlo.op import REQUIRED
 from ...hlo.strings import filled
 from ...writing.writer import Writer
-from ..dtypes import DTYPES, Value, fits, nested
+from ..dtypes import DTYPES, Value, fits, native, nested
 from ..linalg.reference import ROUTINES
 from ..request import REQUEST
 from ..table import OPS
@@ -57,6 +57,7 @@ def _leaves(value: Value) -> list[Value]:
 def _of_function(instr: Instruction, given: Any) -> Value:
     """Returns the arrays of a function as a custom call's value. Raises ArgumentError if they are not as declared."""
     results = list(given) if isinstance(given, (tuple, list)) else [] if given is None else [given]
+    results = [native(array) for array in results]
     leaves = [s for _, s in instr.shape.leaves() if not s.is_token]
     for array, shape in zip(results, leaves):
         if not fits(array.shape, shape) or array.dtype != DTYPES[shape.element_type]:

@@ -13,9 +13,8 @@ from ...hlo.shardy import SHARDING
 from ...mlir.text_of import attribute_text
 from ...mlir.tree import Alias, Attribute, Op
 from ...mlir.values import flag, integer, integers, symbol, text, where, word
-from ...writing.writer import Writer
 from ..stablehlo import Mapper, Rule
-from .callback import ASSERTION
+from .assertion import end_unless
 
 _APIS = WORDS["custom_call_api_version"].words
 _TYPED = 4
@@ -115,7 +114,7 @@ def _assertion(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instructi
     known = [e.integers(o) for o in operands]
     message = word(op.attributes.get("error_message", "a condition on the sizes of the inputs does not hold"))
     if known and known[0] is None:
-        _check(e, operands, message)
+        end_unless(e, operands[0], operands[1:], message)
     elif known and known[0] == (0,):
         for i, value in enumerate(known[1:]):
             message = message.replace(
@@ -123,24 +122,6 @@ def _assertion(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instructi
             )
         raise ArgumentError(message)
     return []
-
-
-def _check(e: Mapper, operands: list[Instruction], message: str) -> None:
-    """Ends the run with a message where the first operand is false; fields of the message are numbers of the others."""
-    holds, *values = operands
-    shapes = [value.shape for value in values]
-    attrs: dict[str, Any] = {
-        "custom_call_target": ASSERTION,
-        "custom_call_has_side_effect": True,
-        "backend_config": message.encode(),
-    }
-    passed = e.computation("passed", [Shape.tuple(())], lambda w, nothing: w.tuple([]))
-
-    def fail(w: Writer, given: Instruction) -> Instruction:
-        return w.op("custom-call", *w.elements(given), shape=Shape.tuple(()), **attrs)
-
-    failed = e.computation("failed", [Shape.tuple(shapes)], fail)
-    e.op("conditional", holds, e.tuple([]), e.tuple(values), called=[passed, failed], shape=Shape.tuple(()))
 
 
 def _dynamic_reduce_window(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
