@@ -10,6 +10,7 @@ import pytest
 
 from tests.support import closeness
 from tests.support.closeness import assert_all
+from tests.support.differential import run
 from tests.support.stablehlo_files import artifact_of, bytecode_of, parsed, to_hlo
 from xla_wasm import HloModule, evaluate
 from xla_wasm.errors import ParseError, UnsupportedError
@@ -217,3 +218,49 @@ def test_what_takes_several_operations_is_written(name: str) -> None:
     assert "topk" not in text
     for a, b in zip(results, expected, strict=True):
         assert_all(a, b)
+
+
+COMPLEX = np.array([1 + 2j, -3, -1j, 1 + 1j, 0, 8, -8], np.complex64)
+OTHER = np.array([1 + 1j, -3 - 1j, 0, 2, 0, -9, -8 + 1j], np.complex64)
+
+
+def test_complex_numbers_have_an_order_and_cubic_roots() -> None:
+    """The order is lexicographic, as the specification has it; the root is the principal one."""
+    kind = "tensor<7xcomplex<f32>>"
+    text = (
+        f"func.func @main(%a: {kind}, %b: {kind}) -> ({kind}, {kind}, {kind}) {{\n"
+        f"%0 = stablehlo.maximum %a, %b : {kind}\n%1 = stablehlo.minimum %a, %b : {kind}\n"
+        f"%2 = stablehlo.cbrt %a : {kind}\nreturn %0, %1, %2 : {kind}, {kind}, {kind} }}"
+    )
+    module = HloModule.from_stablehlo(text)
+    ordered = np.sort(np.stack([COMPLEX, OTHER]), 0)  # NumPy's order of complex numbers is this one
+    for greatest, least, root in (run(module, COMPLEX, OTHER), evaluate(module, COMPLEX, OTHER)):
+        np.testing.assert_array_equal(greatest, ordered[1])
+        np.testing.assert_array_equal(least, ordered[0])
+        np.testing.assert_allclose(root, COMPLEX.astype(np.complex128) ** (1 / 3), rtol=1e-6)
+
+
+def test_a_boolean_is_one_bit() -> None:
+    text = (
+        "func.func @main(%a: tensor<2x64xi1>, %b: tensor<2xi8>, %c: tensor<3xi1>) -> (tensor<2xi64>, tensor<2x8xi1>, "
+        "tensor<3xi1>) {\n"
+        "%0 = stablehlo.bitcast_convert %a : (tensor<2x64xi1>) -> tensor<2xi64>\n"
+        "%1 = stablehlo.bitcast_convert %b : (tensor<2xi8>) -> tensor<2x8xi1>\n"
+        "%2 = stablehlo.bitcast_convert %c : (tensor<3xi1>) -> tensor<3xi1>\n"
+        "return %0, %1, %2 : tensor<2xi64>, tensor<2x8xi1>, tensor<3xi1> }"
+    )
+    module = HloModule.from_stablehlo(text)
+    bits = np.random.default_rng(0).integers(0, 2, (2, 64)).astype(bool)
+    words, few = np.packbits(bits, axis=1, bitorder="little").view(np.int64)[:, 0], np.array([-3, 77], np.int8)
+    for results in (run(module, bits, few, bits[0, :3]), evaluate(module, bits, few, bits[0, :3])):
+        np.testing.assert_array_equal(results[0], words)
+        np.testing.assert_array_equal(results[1], np.unpackbits(few.view(np.uint8)[:, None], 1, bitorder="little"))
+        np.testing.assert_array_equal(results[2], bits[0, :3])
+
+
+def test_a_complex_number_is_as_true_as_its_real_part() -> None:
+    values = np.array([-1, 1j, 1, complex(np.nan, 0), complex(0, np.nan)], np.complex128)
+    (result,) = evaluate(
+        HloModule.from_stablehlo(one("stablehlo.convert %0", ["tensor<5xcomplex<f64>>"], "tensor<5xi1>")), values
+    )
+    assert result.tolist() == [True, False, True, True, False]

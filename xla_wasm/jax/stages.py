@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import sys
@@ -55,12 +56,10 @@ def module_of(stage: Any, platform: str = "cpu") -> Module:
 
 def module_of_lowered(lowered: Any, devices: int | None) -> Module:
     """The module of a `jax.stages.Lowered`, without names, for so many devices; None: for as many as it says."""
-    module = Module.from_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())
-    # As `jax.jit` gives them: the layout of the root is the one that suits its last operation, a transpose above all.
-    module.result_shape = module.entry.root.shape.with_default_layout()
-    if devices is None:
-        devices = lowered.compiler_ir("stablehlo").operation.attributes["mhlo.num_partitions"].value
-    if devices > 1:
+    program = io.BytesIO()
+    lowered.compiler_ir("stablehlo").operation.write_bytecode(program)
+    module = Module.from_stablehlo(program.getvalue())
+    if devices is not None and devices > 1:
         with_devices(module, 1, devices)
     add_callbacks(module, lowered._lowering.compile_args.get("host_callbacks", ()))
     return module

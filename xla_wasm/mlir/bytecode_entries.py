@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable
+from operator import itemgetter
 from typing import Any
 
 from ..errors import ParseError, UnsupportedError, counted
@@ -69,11 +70,14 @@ class Entries:
         return found
 
     def location(self, index: int) -> Location:
-        """The name and the place in a source file that a location gives: of nested ones the first of each."""
+        """The name and the place in a source file that a location gives: of nested ones the first of each. The last
+        resort are a name that ends in ":", which is of a kind of operations, and those of functions: what is called,
+        and what stands inside of another name at a place in a file."""
         found = self._locations.get(index)
         if found is not None:
             return found
-        name, file, line, names = "", "", 0, []
+        file, line, called = "", 0, False
+        names: list[tuple[bool, str]] = []
         pending = [index]
         for _ in range(_HEAVIEST):
             if not pending or file:
@@ -81,18 +85,24 @@ class Entries:
             place = self.attribute(pending.pop())
             kind = place[0] if isinstance(place, _Place) else ""
             if kind == "name":
-                names.append(place[1])
+                kind_only = place[1].endswith(":")
+                is_frame = called or (bool(names) and self._is_file(place[2]))
+                names.append((kind_only or is_frame, place[1].removesuffix(":")))
                 pending.append(place[2])
             elif kind == "fused":
                 pending += reversed(place[1])
             elif kind == "call":
+                called = True
                 pending.append(place[1])
             elif kind == "file":
                 file, line = place[1:]
-        if names:
-            name = names[0]
+        name = min(names, key=itemgetter(0))[1] if names else ""
         found = self._locations[index] = Location(readable(name), readable(file), line)
         return found
+
+    def _is_file(self, index: int) -> bool:
+        place = self.attribute(index)
+        return isinstance(place, _Place) and place[0] == "file"
 
     # --- one entry ----------------------------------------------------------------------------------------------
 

@@ -10,6 +10,12 @@ _PLACE = terminal(r":(\d++):(\d++)(?:\s++to(?:\s++(?:\d++)?+:\d++)?+)?+")
 NOWHERE = Location()
 
 
+class _Frame(Location):
+    """A location whose name is that of a function, if it is inside of another name."""
+
+    __slots__ = ()
+
+
 class Locations(Attributes):
     """A place in a text where locations may stand."""
 
@@ -64,7 +70,9 @@ class Locations(Attributes):
             return Location(name)
         child = self.location()
         self.expect(")")
-        return Location(name, child.file, child.line)
+        if name.endswith(":"):  # the kind of an operation
+            name = child.name if child.name and not isinstance(child, _Frame) else name[:-1]
+        return (_Frame if child.file and not child.name else Location)(name, child.file, child.line)
 
     def _call(self) -> Location:
         """Reads what follows `callsite`: what is called says more than who calls it, which is passed over."""
@@ -75,7 +83,7 @@ class Locations(Attributes):
             self.fail("'at'")
         self.pos = begin
         self.balanced()
-        return callee
+        return _Frame(*callee)
 
     def _fused(self) -> Location:
         """Reads what follows `fused`: of several the first name and the first place, as far as the first place."""

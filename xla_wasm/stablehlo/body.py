@@ -10,6 +10,7 @@ from ..hlo.infer import flags
 from ..hlo.ir import Computation, Instruction
 from ..hlo.shape import Shape
 from ..hlo.shardy import SHARDING
+from ..hlo.types import REAL_OF
 from ..mlir.elements import hlo_type
 from ..mlir.text_of import attribute_text
 from ..mlir.tree import Block, MeshGroups, Op, Tensor, Type, Value
@@ -21,7 +22,7 @@ from .arguments import frontend_attributes, sharding
 from .fold import Folder, Ranges, exact
 from .program import Program
 from .quantized import has_quantized, quantized_operation
-from .rules import RULES, attributes_of, plan_of
+from .rules import COMPLEX, RULES, attributes_of, plan_of
 
 _RETURNS = ("func.return", "stablehlo.return", "sdy.return", "mhlo.return")
 _MARKS = ("mhlo.", "sdy.")
@@ -159,6 +160,8 @@ class Body(Mapper):
 
     def simple(self, name: str, op: Op, given: Attributes, operands: list[Instruction]) -> list[Instruction]:
         rule = RULES.get(name) or self.program.control.get(name)
+        if rule is None and operands and operands[0].shape.element_type in REAL_OF:
+            rule = COMPLEX.get(name)
         if rule is not None:
             return rule(self, op, operands)
         plan = plan_of(name)

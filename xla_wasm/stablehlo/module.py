@@ -4,6 +4,7 @@ arguments."""
 from __future__ import annotations
 
 import gc
+import re
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -205,8 +206,10 @@ def _block(program: Program, op: Op) -> Block:
 
 
 def _name(computations: list[Computation]) -> None:
-    """Gives instructions and computations names that differ."""
-    count = 0
+    """Gives instructions and computations names that differ: instructions that of what JAX calls them, or else of their
+    opcode, with a number."""
+    counts: dict[str, int] = {}
+    stems: dict[str, str] = {}
     taken: set[str] = set()
     for number, computation in enumerate(computations):
         name = computation.name
@@ -214,5 +217,14 @@ def _name(computations: list[Computation]) -> None:
             computation.name, number = f"{name}.{number}", number + 1
         taken.add(computation.name)
         for x in computation.instructions:
-            x.name = f"{x.opcode}.{count}"
-            count += 1
+            stem, metadata = x.opcode, x.metadata
+            if metadata is not None and metadata.op_name and stem != "constant":
+                stem = stems.get(metadata.op_name) or stems.setdefault(metadata.op_name, _stem(metadata.op_name))
+            counts[stem] = count = counts.get(stem, 0) + 1
+            x.name = f"{stem}.{count}"
+
+
+def _stem(name: str) -> str:
+    """The last part of a name such as "jit(f)/while/body/add", in the characters that HLO's names have."""
+    found = re.sub(r"[^A-Za-z0-9_-]", "_", name.rpartition("/")[2])
+    return found if found[:1].isalpha() else f"_{found}"

@@ -45,6 +45,9 @@ RULES: dict[str, Rule] = {
 }
 """Name of an operation -> what it becomes. Listed, never self-registered."""
 
+COMPLEX = elementwise.COMPLEX
+"""Rules that only operations on complex numbers follow."""
+
 _HLO_ONLY = frozenset(
     "add-dependency all-gather-done all-gather-start all-reduce-done all-reduce-start async-done async-start "
     "async-update bitcast call collective-permute-done collective-permute-start conditional copy copy-done copy-start "

@@ -12,6 +12,7 @@ from ..linalg.lapack_older import LAPACK_OLDER
 from ..linalg.tpu import TPU
 from ..sort.first import compared
 from .callback import ASSERTION, TARGETS
+from .sparse import SPARSE
 
 
 def _identity(e: Writer, x: Instruction) -> Instruction:
@@ -75,6 +76,7 @@ BUILT_IN: dict[str, Rule] = {
     **LAPACK,
     **LAPACK_OLDER,
     **TPU,
+    **SPARSE,
     **CUSTOM_CALLS,
     **dict.fromkeys((*TARGETS, ASSERTION), _dropped),
 }

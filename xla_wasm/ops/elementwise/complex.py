@@ -1,8 +1,10 @@
 """Complex functions by their real and imaginary parts: what each elementwise operation makes of them.
 
 A result is no further from the true value than a few ulp of its magnitude, whatever the magnitudes of the operands,
-unless a function says otherwise; overflow inside a formula is avoided, not just in its result. Infinities and NaN
-follow XLA:CPU, which differs from C99 where one part is infinite and the other NaN.
+unless a function says otherwise; overflow inside a formula is avoided, not just in its result. Infinities, NaN, signs
+of zeros and branch cuts are those of C99 (annex G), also of `exponential-minus-one` and `log-plus-one`, which it lacks;
+abs, sign, rsqrt, logistic, divide and power follow XLA:CPU. Logarithms, roots and inverse functions of c64 are computed
+in f64: there no square overflows, and what a cancellation leaves is exact enough.
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ from ...writing.writer import Writer
 
 _INF, _NAN = float("inf"), float("nan")
 _PI = 3.141592653589793
+_LOG_2 = 0.6931471805599453
 
 
 Complex = tuple[Real, Real]
@@ -140,31 +143,35 @@ def _half_angle(a: Complex) -> tuple[Real, Real]:
     size = (ratio * ratio + 1.0).apply("sqrt")
     wide = abs(x).compare("GE", abs(y))
     first = greater.apply("sqrt") * ((wide.choose(x.full(1.0), ratio) + size) * 0.5).apply("sqrt")
+    first = (x.is_infinite | y.is_infinite).choose(x.full(_INF), first)
     second = abs(y) / (first + first)
     return first, (first.compare("EQ", 0.0) | y.is_infinite).choose(first, second)
 
 
-def sqrt(a: Complex) -> Complex:
-    """The principal root; of a negative number positive, whatever the sign of its imaginary 0."""
-    x, y = a
-    first, second = _half_angle(a)
-    left, below = x.compare("LT", 0.0), y.compare("LT", 0.0)
-    im = left.choose(first, second)
-    return left.choose(second, first), below.choose(-im, im)
-
-
-def _continuous_sqrt(a: Complex) -> Complex:
-    """The root whose imaginary part has the sign of the number's, that of a zero too."""
+def _root(a: Complex) -> Complex:
     x, y = a
     first, second = _half_angle(a)
     left = x.compare("LT", 0.0)
     return left.choose(second, first), left.choose(first, second).sign_of(y)
 
 
+def sqrt(a: Complex) -> Complex:
+    """The principal root, whose imaginary part has the sign of the number's, that of a zero too."""
+    return _narrow(_root(_wide(a)), a)
+
+
+def _wide(a: Complex) -> Complex:
+    return a[0].convert("f64"), a[1].convert("f64")
+
+
+def _narrow(a: Complex, like: Complex) -> Complex:
+    return a[0].convert(like[0].dtype), a[1].convert(like[0].dtype)
+
+
 def rsqrt(a: Complex) -> Complex:
     """The conjugate of the root over the magnitude; infinity + NaN i at 0."""
     x, y = a
-    re, im = _continuous_sqrt((x, -y))
+    re, im = _root((x, -y))
     greater, _, ratio = _ordered(x, y)
     size = (ratio * ratio + 1.0).apply("sqrt")
     result = re / greater / size, im / greater / size
@@ -194,12 +201,31 @@ def _reduced(x: Real) -> tuple[Real, Real, Real]:
     return x - big.choose(x.full(limits.shift), 0.0), big.choose(x.full(limits.factor), 1.0), big
 
 
-def exp(a: Complex) -> Complex:
+def _is_wild(x: Real) -> Real:
+    """Whether a number is infinite or NaN."""
+    return (x - x).compare("NE", 0.0)
+
+
+def _at_limits(a: Complex, result: Complex, least: float) -> Complex:
+    """The result of an exponential: its imaginary part is 0 on the real line, and an infinite real part says all where
+    the other is no number."""
+    x, y = a
+    limited = x.is_infinite & _is_wild(y)
+    up = x.compare("GT", 0.0)
+    re = limited.choose(up.choose(x, least), result[0])
+    im = limited.choose(up.choose(x.full(_NAN), 0.0), result[1])
+    return re, y.compare("EQ", 0.0).choose(y, im)
+
+
+def _exp(a: Complex) -> Complex:
     x, y = a
     exponent, factor, _ = _reduced(x)
     size = exponent.apply("exponential")
-    im = size * y.apply("sine") * factor
-    return size * y.apply("cosine") * factor, y.compare("EQ", 0.0).choose(y.full(0.0), im)
+    return size * y.apply("cosine") * factor, size * y.apply("sine") * factor
+
+
+def exp(a: Complex) -> Complex:
+    return _at_limits(a, _exp(a), 0.0)
 
 
 def expm1(a: Complex) -> Complex:
@@ -209,18 +235,44 @@ def expm1(a: Complex) -> Complex:
     less = exponent.apply("exponential-minus-one")
     half = (y * 0.5).apply("sine")
     re = less * y.apply("cosine") * factor - half * half * 2.0
-    im = (less + 1.0) * y.apply("sine") * factor
-    return re, y.compare("EQ", 0.0).choose(y.full(0.0), im)
+    return _at_limits(a, (re, (less + 1.0) * y.apply("sine") * factor), -1.0)
 
 
-def _log_size(x: Real, y: Real, excess: Real | None = None, small: Real | None = None) -> Real:
-    """log |x + iy|: near 1 by the excess of the square over 1. `excess` is that number, better known, where `small`."""
-    greater, lesser, ratio = _ordered(x, y)
+def _square(x: Real) -> tuple[Real, Real]:
+    """The square and what its rounding took away: Dekker's product of halves."""
+    up = x * 134217729.0
+    high = up - (up - x)
+    low = x - high
+    square = x * x
+    return square, (high * high - square + high * low * 2.0) + low * low
+
+
+def _sum(x: Real, y: Real) -> tuple[Real, Real]:
+    """The sum and what its rounding took away: Knuth's, whichever is greater."""
+    total = x + y
+    back = total - x
+    return total, (x - (total - back)) + (y - back)
+
+
+def _excess(x: Real, y: Real, first: Real) -> Real:
+    """x^2 + y^2 + `first`, as if in twice as many bits: what a cancellation leaves is right."""
+    (p, e), (q, f) = _square(x), _square(y)
+    total, rest = _sum(first, p)
+    total, more = _sum(total, q)
+    return total + (rest + more + (e + f))
+
+
+def _log_size(x: Real, y: Real, excess: Real) -> Real:
+    """log |x + iy|: near 1 by the excess of the square over 1."""
+    greater, _, ratio = _ordered(x, y)
     near = greater.compare("GT", 0.5) & greater.compare("LT", 2.0)
-    over = (greater - 1.0) * (greater + 1.0) + lesser * lesser
-    if excess is not None and small is not None:
-        over = small.choose(excess, over)
-    return near.choose(x.full(0.0), greater.apply("log")) + near.choose(over, ratio * ratio).apply("log-plus-one") * 0.5
+    size = near.choose(x.full(0.0), greater.apply("log"))
+    return size + near.choose(excess, ratio * ratio).apply("log-plus-one") * 0.5
+
+
+def _infinite_or(a: Complex, size: Real) -> Real:
+    """A size, infinite where a part of the number is, whatever the other."""
+    return (a[0].is_infinite | a[1].is_infinite).choose(size.full(_INF), size)
 
 
 def _angle(y: Real, x: Real) -> Real:
@@ -228,16 +280,17 @@ def _angle(y: Real, x: Real) -> Real:
 
 
 def log(a: Complex) -> Complex:
-    x, y = a
-    return _log_size(x, y), _angle(y, x)
+    x, y = _wide(a)
+    size = _infinite_or(a, _log_size(x, y, _excess(x, y, x.full(-1.0))).convert(a[0].dtype))
+    return size, _angle(a[1], a[0])
 
 
 def log1p(a: Complex) -> Complex:
-    """The logarithm of 1 + z; near 0 by |1 + z|^2 - 1 = x (2 + x) + y^2."""
-    x, y = a
+    """The logarithm of 1 + z, by |1 + z|^2 - 1 = 2 x + x^2 + y^2."""
+    x, y = _wide(a)
     moved = x + 1.0
-    small = abs(x).max(abs(y)).compare("LT", 0.5)
-    return _log_size(moved, y, x * (x + 2.0) + y * y, small), _angle(y, moved)
+    size = _infinite_or(a, _log_size(moved, y, _excess(x, y, x + x)).convert(a[0].dtype))
+    return size, _angle(a[1], moved.convert(a[0].dtype))
 
 
 def logistic(a: Complex) -> Complex:
@@ -259,7 +312,9 @@ def power(a: Complex, c: Complex) -> Complex:
     1."""
     dtype = a[0].dtype
     (x, y), (u, v) = [(re.convert("f64"), im.convert("f64")) for re, im in (a, c)]
-    result = exp(multiply((u, v), log((x, y))))
+    re, im = multiply((u, v), (_log_size(x, y, _excess(x, y, x.full(-1.0))), _angle(y, x)))
+    result = _exp((re, im))
+    result = result[0], im.compare("EQ", 0.0).choose(im.full(0.0), result[1])
     real = v.compare("EQ", 0.0) & y.compare("EQ", 0.0)
     result = _where(real & x.compare("EQ", 0.0) & u.compare("GT", 0.0), _full(x, 0.0), result)
     growing = u.compare("GT", 0.0).choose(u.full(_INF), 0.0)
@@ -273,23 +328,45 @@ def power(a: Complex, c: Complex) -> Complex:
 
 
 def _hyperbolic(x: Real) -> tuple[Real, Real, Real]:
-    """sinh |x| and cosh x without a factor, and that factor."""
+    """sinh x and cosh x without a factor, and that factor."""
     size, factor, big = _reduced(abs(x))
     more = size.apply("exponential-minus-one")
     part = big.choose(x.full(1.0), more / (more + 1.0))
-    return (more + part) * 0.5, more * part * 0.5 + 1.0, factor
+    return ((more + part) * 0.5).sign_of(x), more * part * 0.5 + 1.0, factor
 
 
-def sin(a: Complex) -> Complex:
+def sinh(a: Complex) -> Complex:
     x, y = a
-    sinh_, cosh_, factor = _hyperbolic(y)
-    return x.apply("sine") * cosh_ * factor, x.apply("cosine") * y.compare("LT", 0.0).choose(-sinh_, sinh_) * factor
+    sinh_, cosh_, factor = _hyperbolic(x)
+    alone = _is_wild(y) & (x.compare("EQ", 0.0) | x.is_infinite)
+    re = alone.choose(x, sinh_ * y.apply("cosine") * factor)
+    return re, y.compare("EQ", 0.0).choose(y, cosh_ * y.apply("sine") * factor)
 
 
-def cos(a: Complex) -> Complex:
+def cosh(a: Complex) -> Complex:
     x, y = a
-    sinh_, cosh_, factor = _hyperbolic(y)
-    return x.apply("cosine") * cosh_ * factor, x.apply("sine") * y.compare("GT", 0.0).choose(-sinh_, sinh_) * factor
+    sinh_, cosh_, factor = _hyperbolic(x)
+    wild = _is_wild(y)
+    re = (wild & x.is_infinite).choose(abs(x), cosh_ * y.apply("cosine") * factor)
+    im = (wild & x.compare("EQ", 0.0)).choose(x, sinh_ * y.apply("sine") * factor)
+    return re, y.compare("EQ", 0.0).choose(y * y.full(1.0).sign_of(x), im)
+
+
+def tanh(a: Complex) -> Complex:
+    """(sinh x cosh x + i sin y cos y) / (sinh^2 x + cos^2 y)."""
+    x, y = a
+    most = 44.5 if x.dtype == "f32" else 354.9  # beyond, the imaginary part is less than any normal number
+    more = abs(x).min(most).apply("exponential-minus-one")
+    part = more / (more + 1.0)
+    sinh_, cosh_ = (more + part) * 0.5, more * part * 0.5 + 1.0
+    sine, cosine = y.apply("sine"), y.apply("cosine")
+    below = sinh_ * sinh_ + cosine * cosine
+    re = x.is_infinite.choose(x.full(1.0), sinh_ * cosh_ / below).sign_of(x)
+    product, wild = sine * cosine, _is_wild(y)
+    re = (wild & x.compare("EQ", 0.0)).choose(x, re)
+    im = abs(x).compare("GT", most).choose(product * 0.0, product / below)
+    im = (wild & x.is_infinite).choose(x.full(0.0), im)
+    return re, y.compare("EQ", 0.0).choose(y, im)
 
 
 def _turned(function: Callable[[Complex], Complex], a: Complex) -> Complex:
@@ -298,48 +375,55 @@ def _turned(function: Callable[[Complex], Complex], a: Complex) -> Complex:
     return im, -re
 
 
-def sinh(a: Complex) -> Complex:
-    return _turned(sin, a)
+def sin(a: Complex) -> Complex:
+    return _turned(sinh, a)
 
 
-def cosh(a: Complex) -> Complex:
-    """cos(iz)."""
-    return cos((-a[1], a[0]))
-
-
-def tanh(a: Complex) -> Complex:
-    """(sinh x cosh x + i sin y cos y) / (sinh^2 x + cos^2 y)."""
-    x, y = a
-    more = abs(x).min(43.0 if x.dtype == "f32" else 350.0).apply("exponential-minus-one")
-    part = more / (more + 1.0)
-    sinh_, cosh_ = (more + part) * 0.5, more * part * 0.5 + 1.0
-    sine, cosine = y.apply("sine"), y.apply("cosine")
-    below = sinh_ * sinh_ + cosine * cosine
-    re = x.is_infinite.choose(x.full(1.0), sinh_ * cosh_ / below).sign_of(x)
-    return re, (x.is_infinite | y.compare("EQ", 0.0)).choose(y.full(0.0), sine * cosine / below)
+def cos(a: Complex) -> Complex:
+    """cosh(iz)."""
+    return cosh((-a[1], a[0]))
 
 
 def tan(a: Complex) -> Complex:
     return _turned(tanh, a)
 
 
-# --- inverse functions, after Kahan ---------------------------------------------------------------------------------
+# --- inverse functions ----------------------------------------------------------------------------------------------
+
+_LARGE, _SMALL = 1e153, 1e-153
+"""Magnitudes of f64 whose squares are still numbers."""
 
 
-def _roots(a: Complex) -> tuple[Complex, Complex]:
-    """sqrt(1 - z) and sqrt(1 + z)."""
-    x, y = a
-    return _continuous_sqrt((x.full(1.0) - x, -y)), _continuous_sqrt((x + 1.0, y))
+def _arc(a: Complex) -> tuple[Real, Real]:
+    """What asin and acos are made of, after Hull, Fairgrieve and Tang: the y of asin's angle atan2(x, y), for x >= 0
+    and y >= 0, and the magnitude of the imaginary part, acosh((|z + 1| + |z - 1|) / 2). Of f64."""
+    x, y = abs(a[0]), abs(a[1])
+    more, less = x + 1.0, x - 1.0
+    r, s = absolute((more, y)), absolute((less, y))
+    mean = (r + s) * 0.5
+    below, beyond = y * y / (r + more), s + abs(less)  # r - (x + 1), and the greater of s + (x - 1) and s - (x - 1)
+    half = (mean + x) * 0.5
+    inner, outer = half * (below + beyond), half / (r + more) + half / beyond
+    angle = x.compare("LE", 1.0).choose(inner.apply("sqrt"), y * outer.apply("sqrt"))
+    over = below + x.compare("LT", 1.0).choose(y * (y / beyond), beyond)  # twice the mean, less 2
+    size = (over * 0.5 + (over * ((mean + 1.0) * 0.5)).apply("sqrt")).apply("log-plus-one")
+    size = (x.compare("LT", 1.0) & y.compare("LT", _SMALL)).choose(y / (-less * more).apply("sqrt"), size)
+    greater, _, ratio = _ordered(x, y)
+    large = greater.compare("GT", _LARGE)
+    log_size = greater.apply("log") + (ratio * ratio).apply("log-plus-one") * 0.5 + _LOG_2
+    size = _infinite_or((x, y), large.choose(log_size, size))
+    angle = large.choose(y, angle)
+    return (x.compare("EQ", 0.0) & y.compare("NE", y)).choose(x.full(1.0), angle), size
 
 
 def asin(a: Complex) -> Complex:
-    (p, q), (u, v) = _roots(a)
-    return _angle(a[0], p * u - q * v), (p * v - q * u).apply("asinh")
+    angle, size = _narrow(_arc(_wide(a)), a)
+    return _angle(a[0], angle), size.sign_of(a[1])
 
 
 def acos(a: Complex) -> Complex:
-    (p, q), (u, v) = _roots(a)
-    return _angle(p, u) * 2.0, (u * q - v * p).apply("asinh")
+    angle, size = _narrow(_arc(_wide(a)), a)
+    return _angle(angle, a[0]), size.sign_of(-a[1])
 
 
 def asinh(a: Complex) -> Complex:
@@ -347,10 +431,8 @@ def asinh(a: Complex) -> Complex:
 
 
 def acosh(a: Complex) -> Complex:
-    x, y = a
-    p, q = _continuous_sqrt((x - 1.0, y))
-    u, v = _continuous_sqrt((x + 1.0, y))
-    return (p * u + q * v).apply("asinh"), _angle(q, u) * 2.0
+    angle, size = _narrow(_arc(_wide(a)), a)
+    return size, _angle(angle, a[0]).sign_of(a[1])
 
 
 def atanh(a: Complex) -> Complex:
@@ -365,9 +447,12 @@ def atanh(a: Complex) -> Complex:
     far = c / greater / (greater * (ratio * ratio + 1.0))
     re = (big.choose(far, c / square) * 4.0).apply("log-plus-one") * 0.25
     near = away.compare("LT", 1e-4) & abs(y).compare("LT", 1e-4) & c.compare("LT", 2.0)
-    re = near.choose(_log_size(c + 1.0, y) * 0.5 - _log_size(away, y) * 0.5, re)
+    re = near.choose(absolute((c + 1.0, y)).apply("log") * 0.5 - absolute((away, y)).apply("log") * 0.5, re)
+    infinite = x.is_infinite | y.is_infinite
+    re = infinite.choose(x.full(0.0), re)
+    re = (x.compare("EQ", 0.0) & y.compare("NE", y)).choose(x, re)
     half_pi = y.full(_PI / 2).sign_of(y)
-    im = big.choose(half_pi, _angle(y + y, away * (c + 1.0) - y * y) * 0.5)
+    im = (big | y.is_infinite).choose(half_pi, _angle(y + y, away * (c + 1.0) - y * y) * 0.5)
     return re.sign_of(x), im
 
 

@@ -202,9 +202,6 @@ def _convert(w: PartWriter, x: Instruction, operands: list[Value]) -> Value:
         return _with_zero(w, w.convert(value, REAL_OF[target]))
     if target in REAL_OF:
         return value_of([w.convert(part, REAL_OF[target]) for part in value])
-    if target == "pred":
-        re, im = (w.compare("NE", part, 0, "FLOAT") for part in value)
-        return w.binary("or", re, im)
     return w.convert(value[0], target)
 
 

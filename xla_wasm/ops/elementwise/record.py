@@ -208,7 +208,13 @@ def _bitcast_convert(instr: Instruction) -> Shape:
     old, new = TYPES[shape.element_type], TYPES[target.element_type]
     if (old.kind == "complex") != (new.kind == "complex"):
         raise broken(instr, 2, f"the bits of {old.name} cannot become {new.name}: one is complex")
-    if max(old.bits, new.bits) % min(old.bits, new.bits) or ("pred" in (old.name, new.name) and old.bits != new.bits):
+    if "pred" in (old.name, new.name) and old.bits != new.bits:
+        raise broken(
+            instr,
+            3,
+            f"pred is one bit among types of one, not {old.name if new.name == 'pred' else new.name}: by way of u1",
+        )
+    if max(old.bits, new.bits) % min(old.bits, new.bits):
         raise broken(
             instr,
             3,

@@ -238,10 +238,10 @@ def to_integer(x: Array, element_type: str) -> Array:
 def _convert(instr: Instruction, operands: list[Value], call: Any) -> Value:
     x, target = operands[0], instr.shape.element_type
     source, kind = TYPES_OF[x.dtype], TYPES[target].kind
-    if kind == "pred":
-        return wide(x) != 0
     if source.kind == "complex" and kind != "complex":
         x = x.real
+    if kind == "pred":
+        return wide(x) != 0
     if kind in ("signed", "unsigned") and source.kind in ("float", "complex"):
         return to_integer(wide(x), target)
     if x.dtype == np.float64 and target != "bf16" and dtype_of(target, call.precise).itemsize <= 2:

@@ -9,8 +9,8 @@ from ...errors import ParseError
 from ...hlo.ir import Instruction
 from ...hlo.literal import Literal
 from ...hlo.shape import Shape
-from ...mlir.elements import element_bits, unpacked
-from ...mlir.tree import Dense, Number, Op
+from ...mlir.elements import element_bits, hlo_type, unpacked
+from ...mlir.tree import Dense, Number, Op, Tensor
 from ...mlir.values import integer, where, word
 from ..movement.stablehlo import broadcast_in_dim
 from ..stablehlo import Mapper, Rule
@@ -58,6 +58,39 @@ def _conj(e: Mapper, _: Op, operands: list[Instruction]) -> list[Instruction]:
     if x.shape.element_type not in ("c64", "c128"):
         return [x]
     return [e.op("complex", e.op("real", x), e.op("negate", e.op("imag", x)))]
+
+
+def _limit(e: Mapper, _: Op, operands: list[Instruction], direction: str) -> list[Instruction]:
+    """The greater or the less of two complex numbers: by their real parts, and where these are equal by the others."""
+    x, y = operands
+    (a, b), (c, d) = [[e.op(part, z) for part in ("real", "imag")] for z in (x, y)]
+    chosen = e.select(e.compare("EQ", a, c), e.compare(direction, b, d), e.compare(direction, a, c))
+    return [e.select(chosen, x, y)]
+
+
+def _cbrt(e: Mapper, _: Op, operands: list[Instruction]) -> list[Instruction]:
+    """The principal cubic root of a complex number: that of its size, at a third of its angle."""
+    (x,) = operands
+    size = e.unary("cbrt", e.unary("abs", x))
+    angle = e.div(e.op("atan2", e.op("imag", x), e.op("real", x)), 3.0)
+    return [e.op("complex", e.mul(size, e.unary("cosine", angle)), e.mul(size, e.unary("sine", angle)))]
+
+
+def _bitcast_convert(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instruction]:
+    """The bits as another type. A boolean is one bit, among others as much as alone."""
+    (x,), kind = operands, op.results[0].type
+    name = (hlo_type(kind.element) if isinstance(kind, Tensor) else None) or ""
+    bits = ["u1" if n == "pred" else n for n in (x.shape.element_type, name)]
+    if x.shape.element_type == name:
+        bits = [name, name]
+    shape = e.result_shape(op)
+    made = e.op(
+        "bitcast-convert",
+        e.convert(x, bits[0]),
+        shape=None if shape is None else shape.with_element_type(bits[1]),
+        dtype=bits[1],
+    )
+    return [e.convert(made, name)]
 
 
 def _is_infinite(e: Mapper, _: Op, operands: list[Instruction], sign: int) -> list[Instruction]:
@@ -124,6 +157,7 @@ STABLEHLO: dict[str, Rule] = {
     "sdy.constant": _constant,
     "chlo.constant_like": _constant_like,
     "stablehlo.dynamic_iota": _dynamic_iota,
+    "stablehlo.bitcast_convert": _bitcast_convert,
     "chlo.square": _square,
     "chlo.conj": _conj,
     "chlo.is_inf": partial(_is_infinite, sign=0),
@@ -134,3 +168,10 @@ STABLEHLO: dict[str, Rule] = {
     **{name: partial(_broadcast_binary, opcode=opcode) for name, opcode in _BROADCAST.items()},
 }
 """Rules for operations that are more than one instruction."""
+
+COMPLEX: dict[str, Rule] = {
+    "stablehlo.maximum": partial(_limit, direction="GT"),
+    "stablehlo.minimum": partial(_limit, direction="LT"),
+    "stablehlo.cbrt": _cbrt,
+}
+"""Rules for complex numbers, where HLO has the operation for others."""
