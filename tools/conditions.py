@@ -17,8 +17,8 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = "xla_wasm"
 FAMILIES = ("conv", "dot", "fft", "indexing", "linalg", "movement", "random", "reduce", "sort", "window")
 """The families of which every file that compiles counts; of the others, `lower.py`."""
-_OTHER_FILES = ("record", "reference", "samples", "stablehlo")
-"""What files of a family do not compile begin with."""
+_OTHER_FILES = ("record", "reference", "samples", "stablehlo", "unstable")
+"""What the names of a family's files begin with that read, evaluate or show operations."""
 _CHECKS = ("loop/facts.py", "loop/signatures.py", "loop/text.py", "loop/verify.py", "plan/verify.py")
 """What prints or checks kernels and changes none."""
 

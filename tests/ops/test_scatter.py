@@ -7,7 +7,7 @@ import pytest
 
 from tests.support.differential import BOTH, differential, run
 from xla_wasm.builder import Builder
-from xla_wasm.hlo.attrs import ScatterDimensionNumbers
+from xla_wasm.hlo.attrs import ScatterDimensionNumbers, SliceDimension
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.ops.dtypes import Array
@@ -15,12 +15,12 @@ from xla_wasm.ops.sample import array, shape
 
 TYPES = ("f32", "f32", "f32", "s32", "u32", "bf16", "s8", "u16", "pred", "f64", "s64")
 INDICES = ("s32", "s32", "s32", "u32", "s8", "u8", "s16", "s64", "u64")
-REDUCERS = ("add", "set", "maximum", "subtract", "long", "turned")
+REDUCERS = ("add", "set", "maximum", "subtract", "long", "turned", "arrays")
 
 
 def _reducer(name: str, dtype: str, count: int = 1) -> object:
     """Returns the computation that combines elements of `count` operands with their updates; "long" has more operations
-    than are written out for each lane."""
+    than are written out for each lane, "arrays" computes with arrays, as only loops do."""
     f = Builder("combine")
     old, *others = (f.parameter(n, Shape(dtype)) for n in range(2 * count))
     if count > 1:  # each result is of its own operand and of the next one's update
@@ -33,6 +33,10 @@ def _reducer(name: str, dtype: str, count: int = 1) -> object:
         return f.build(new)
     if dtype == "pred":
         return f.build(f.op({"maximum": "or", "subtract": "xor"}.get(name, "and"), old, new))
+    if name == "arrays":
+        both = f.op("concatenate", f.reshape(new, (1,)), f.reshape(old, (1,)), dimensions=(0,))
+        both = f.op("subtract", both, f.op("reverse", both, dimensions=(0,)))
+        return f.build(f.reshape(f.op("slice", both, slice=(SliceDimension(0, 1),)), ()))
     if name == "long":
         for _ in range(6):
             old = f.op("subtract", new, old)
