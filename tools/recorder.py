@@ -11,6 +11,7 @@ import ast
 import json
 import os
 import sys
+import time
 from collections.abc import Callable, Iterator
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
@@ -27,6 +28,8 @@ TAGS = ("batch", "small", "several", "in place", "threads")
 truth values; more than one operand or result of a kind; memory that it shares with an operand. And what the module is
 compiled for."""
 BATCH, SMALL, SEVERAL, IN_PLACE, THREADS = (1 << i for i in range(len(TAGS)))
+_SECONDS = 20
+"""After so many what was taken is written, for a run that is interrupted."""
 _TESTS = 3
 """Tests that are remembered for each side and tags."""
 
@@ -153,6 +156,7 @@ class Recorder:
         self.around: list[int] = [0]
         self.tags: dict[int, tuple[Any, int]] = {}
         self.caches: list[Any] = []
+        self.written = time.monotonic()
 
     def execute(self, path: Path, source: str, names: dict[str, Any]) -> None:
         """Executes a module's source with its conditions recorded."""
@@ -224,6 +228,12 @@ class Recorder:
                 number = code >> len(TAGS)
                 self.taken.add(self.conditions[number >> 1].key, bool(number & 1), code & low, 1, [test])
         self.compiles, self.ran = [], False
+
+    def write(self, folder: Path) -> None:
+        """Writes what was taken up to now."""
+        self.written = time.monotonic()
+        path = folder / f"{os.getpid()}.json"
+        path.write_text(json.dumps(self.taken.to_json()), encoding="utf-8")
 
 
 def tags_of(about: Any) -> int | None:
@@ -312,10 +322,11 @@ def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) ->
     report = yield
     if report.when == "call":
         RECORDER.finish(item.nodeid.partition("[")[0], report.passed)
+        if time.monotonic() > RECORDER.written + _SECONDS:
+            RECORDER.write(item.config.getoption("sides"))
     return report
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     if RECORDER.taken.sides:
-        path = session.config.getoption("sides") / f"{os.getpid()}.json"
-        path.write_text(json.dumps(RECORDER.taken.to_json()), encoding="utf-8")
+        RECORDER.write(session.config.getoption("sides"))

@@ -93,7 +93,10 @@ def run(arguments: list[str]) -> tuple[Taken, int]:
     """Runs tests with the recorder. Returns what they took, and the exit status of pytest."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "pytest", "-p", "recorder", "-p", "no:cacheprovider", "--sides", folder]
-        status = subprocess.run([*command, *arguments], cwd=ROOT, env=environment()).returncode
+        try:
+            status = subprocess.run([*command, *arguments], cwd=ROOT, env=environment()).returncode
+        except KeyboardInterrupt:
+            status = 1
         return merged(Path(folder)), status
 
 

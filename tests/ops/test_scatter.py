@@ -117,7 +117,7 @@ def _seen(rng: np.random.Generator, b: Builder, x: Instruction, dtype: str) -> I
     way = rng.integers(0, 4)
     if way == 1 and dtype != "pred":
         return b.op("add", x, x)
-    if way == 2:
+    if way == 2 and x.shape.rank:
         return b.op("reverse", x, dimensions=(0,))
     return x
 
