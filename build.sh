@@ -18,6 +18,7 @@ usage: ./build.sh COMMAND
            --fast: a case of each test, without browsers; --changed: the test files that changes since main concern (=COMMIT: since that)
   coverage measure the lines and branches of xla_wasm/ that tests reach in their own process; --fast, or names of files
   mutate   change FILE of xla_wasm/ in one place at a time and list the changes that no test notices (tools/mutate.py)
+  sides    list conditions that choose a path of the compiler and that no value test takes both ways (tools/sides.py); --list, --missing, --of PART
   fuzz     damaged files for everything that reads any: --seconds N (60), --target NAME; what fails goes to tests/fuzz/findings/
   bench    time it beside onnxruntime-web, TensorFlow.js and jax-js (half an hour); --quick: 5 minutes, --filter NAME, --list
   serve    open the pages: draw and train digits, train a writer, compile HLO, search by meaning, train on workers
@@ -251,6 +252,12 @@ mutate() {
   exec $PY tools/mutate.py "$@"
 }
 
+sides() {
+  ensure_package test
+  ensure_node
+  exec $PY tools/sides.py "$@"
+}
+
 fuzz() {
   ensure_package test
   ensure_node
@@ -353,6 +360,7 @@ case $command in
   test) test_all "$@" ;;
   coverage) coverage "$@" ;;
   mutate) mutate "$@" ;;
+  sides) sides "$@" ;;
   fuzz) fuzz "$@" ;;
   bench) bench "$@" ;;
   serve) serve "$@" ;;

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ...hlo.ir import Instruction
-from ...hlo.types import TYPES
 from ...loop.affine import ZERO, Affine, Index
 from ...loop.builder import Builder
 from ...loop.ir import Val
@@ -104,16 +103,16 @@ class _Scatter:
         self.batch_dims = [d for d in range(len(self.update_dims)) if d not in n.update_window_dims]
         self.batch = tuple(self.update_dims[d] for d in self.batch_dims)
         self.last = {d: self.dims[d] - self.window.get(d, 1) for d in n.scatter_dims_to_operand_dims}
-        """The last places where a window fits, by dimension."""
+        """The last places where a window fits, by dimension: there are some, as no kernel is of arrays without
+        elements."""
 
     def goes_in_lanes(self) -> bool:
         """Returns True if the places of several updates are computed at once: of single elements, which are combined
         one after the other."""
         if self.b.lanes != 4 or self.count > 1 or len(self.x.called[0].instructions) > 2 + _FEW:
             return False
-        narrow = TYPES[self.indices.shape.element_type].bits <= 32
-        single = all(size == 1 for size in self.window.values()) and all(last >= 0 for last in self.last.values())
-        return narrow and single and bool(self.last) and bool(self.batch) and self.batch[-1] >= _AHEAD * self.b.lanes
+        single = all(size == 1 for size in self.window.values())
+        return single and bool(self.last) and bool(self.batch) and self.batch[-1] >= _AHEAD * self.b.lanes
 
     # --- updates one by one -------------------------------------------------------------------------------------
 
@@ -149,9 +148,6 @@ class _Scatter:
         for component, d in enumerate(n.scatter_dims_to_operand_dims):
             raw = _index_vector(self.e, self.indices, batch, n.index_vector_dim, component)
             last = self.last[d]
-            if last < 0:
-                inside.append(b.const("pred", False))
-                continue
             value = b.convert(raw, "s32")
             # Brought inside even where it is not: what is computed from it before the test must not trap.
             clamped = b.pin(b.min(b.max(value, b.const("s32", 0)), b.const("s32", last)))
