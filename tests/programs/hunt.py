@@ -4,6 +4,7 @@ by XLA:CPU.
     python -m tests.programs.hunt family --seed 1 --count 100000
     python -m tests.programs.hunt writer --seed 1 --count 20000
     python -m tests.programs.hunt jax --seed 1 --count 20000
+    python -m tests.programs.hunt batched --seed 1 --count 20000
 
 Each seed is one program, so a hunt goes on where it ended with the next seed. A failure is printed with its seed and
 its kind, and the smallest case that was found for it is written to the folder `--out`, as HLO text with its arguments.
@@ -18,11 +19,15 @@ import signal
 import sys
 import time
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import FrameType
+from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 
@@ -30,15 +35,20 @@ from tests.programs.hunt_near import difference_from_true
 from tests.programs.hunt_reduce import Choices, fewer_choices, fewer_instructions
 from tests.programs.hunt_xla import Xla
 from tests.support import differential
+from tests.support.random_batched import draw_batched
 from tests.support.random_family import draw_family
 from tests.support.random_jax import draw_jax
 from tests.support.random_values import Draw
 from tests.support.random_writer import draw_writer
-from xla_wasm.errors import UnsupportedError, XlaWasmError
+from xla_wasm.errors import OptionWarning, UnsupportedError, XlaWasmError
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.signature import parameter_leaves, result_leaves
+from xla_wasm.loop import pieces
+from xla_wasm.lowering import kernel
 from xla_wasm.ops.dtypes import Array
+from xla_wasm.passes import reductions
 from xla_wasm.reference import evaluate
+from xla_wasm.target import PORTABLE, TUNES
 
 TARGETS = ("simd128", "relaxed-simd")
 SECONDS = 20
@@ -62,6 +72,8 @@ class Case:
     """Parameters that keep what they hold from run to run, and the results that they become."""
     exact: bool = True
     tolerance: float = 0
+    tune: str = PORTABLE
+    threads: bool = False
 
 
 @dataclass(frozen=True)
@@ -81,7 +93,8 @@ def draw_case(kind: str, choose: Callable[[int, int], int], target: str = "") ->
     module, arguments = DRAW[kind](draw)
     weights = draw.subset(range(len(arguments))) if weigh else ()
     state = _state(draw, module, weights) if draw.chance(4) else ()
-    return Case(module, arguments, target or drawn, weights, state, kind != "jax")
+    tune, threads = draw.pick(TUNES), draw.chance(6)
+    return Case(module, arguments, target or drawn, weights, state, kind != "jax", tune=tune, threads=threads)
 
 
 def _state(draw: Draw, module: Module, weights: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
@@ -101,6 +114,7 @@ DRAW: dict[str, Callable[[Draw], tuple[Module, list[Array]]]] = {
     "family": draw_family,
     "writer": draw_writer,
     "jax": draw_jax,
+    "batched": draw_batched,
 }
 
 
@@ -143,10 +157,17 @@ def judge(case: Case, memory: bool = False, xla: bool = False) -> Failure | None
 
 def run(case: Case) -> list[Array]:
     """The results of the compiled module when it runs for the second time, on memory that holds what the first run
-    left."""
-    return differential.run(
-        case.module, *case.arguments, target=case.target, weights=case.weights, state=case.state, times=2
-    )
+    left. Threads share the smallest kernels, too."""
+    options: dict[str, Any] = {"target": case.target, "tune": case.tune, "threads": case.threads}
+    with ExitStack() as changed:
+        if case.threads:
+            for module, name, least in ((pieces, "_CHUNK", 1), (kernel, "_CALL", 1), (reductions, "_LEAST", 4)):
+                changed.enter_context(patch.object(module, name, least))
+        changed.enter_context(warnings.catch_warnings())
+        warnings.simplefilter("ignore", OptionWarning)  # none is shared
+        return differential.run(
+            case.module, *case.arguments, weights=case.weights, state=case.state, times=2, **options
+        )
 
 
 def difference(actual: list[Array], expected: list[Array], tolerance: float = 0) -> str:
@@ -257,9 +278,12 @@ class Hunt:
 
         least = self.drawn(Choices(again=fewer_choices(made, fails, self.options.seconds_to_reduce)))
 
+        def roughly(module: Module, arguments: list[Array]) -> Case:
+            return replace(least, module=module, arguments=arguments, weights=(), state=(), tolerance=ROUGHLY)
+
         def fails_too(module: Module, arguments: list[Array]) -> bool:
             try:
-                return same(Case(module, arguments, least.target, (), (), least.exact, ROUGHLY))
+                return same(roughly(module, arguments))
             except Exception:
                 return False
 
@@ -267,7 +291,7 @@ class Hunt:
             module, arguments = fewer_instructions(
                 least.module, least.arguments, fails_too, self.options.seconds_to_reduce
             )
-            least = Case(module, arguments, least.target, (), (), least.exact, ROUGHLY)
+            least = roughly(module, arguments)
         return least, self.outcome(least)
 
     def write(self, seed: int, first: Failure, case: Case, failure: Failure | None) -> None:
@@ -278,7 +302,8 @@ class Hunt:
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = [
             f"// {failure.kind}: {failure.place} {failure.message}",
-            f"// target {case.target}, weights {list(case.weights)}, state {list(case.state)}",
+            f"// target {case.target}, tune {case.tune}, threads {case.threads}",
+            f"// weights {list(case.weights)}, state {list(case.state)}",
         ]
         lines += [f"// argument {i}: {a.dtype} {a.tolist()}" for i, a in enumerate(case.arguments)]
         path.write_text("\n".join(lines) + "\n" + case.module.to_text())

@@ -54,7 +54,7 @@ class Family(Program):
         # a square, that is read in a few ways, and the others few kinds of readers.
         self.narrow = draw.chance(2)
         kinds = (
-            [_reduce, _reduce, draw.pick(SHAPELY)]
+            [reduce, reduce, draw.pick(SHAPELY)]
             if self.narrow
             else [draw.pick(READERS) for _ in range(draw.integer(0, 4))]
         )
@@ -198,7 +198,7 @@ def _source(p: Family, dtype: str) -> Value:
     return v
 
 
-def _chain(p: Program) -> None:
+def chain(p: Program) -> None:
     """Many cheap operations one after the other, each on what came before and an earlier value."""
     v = p.any(tuple(t for t in REAL if exact(t) > 100))
     w = p.like(v)
@@ -265,7 +265,7 @@ def reduced(p: Program, v: Value, dims: Sequence[int]) -> Value:
     return p.keep(p.b.reduce(v.x, start.x, opcode, dims), bound)
 
 
-def _reduce(p: Program) -> None:
+def reduce(p: Program) -> None:
     """A reduction along one dimension or several; perhaps repeated along what it lost, as in softmax."""
     v = p.any(rank=1)
     rank = len(v.dims)
@@ -281,7 +281,7 @@ def _reduce(p: Program) -> None:
         p.keep(p.b.broadcast(w.x, v.dims, kept), w.bound)
 
 
-def _cumulative(p: Program) -> None:
+def cumulative(p: Program) -> None:
     """Sums or maxima of all prefixes or suffixes along a dimension."""
     v = p.any(rank=1)
     d = p.draw.integer(0, len(v.dims) - 1)
@@ -302,7 +302,7 @@ def _cumulative(p: Program) -> None:
     p.keep(p.b.op("reduce-window", v.x, init, called=called, window=window), v.bound * (size if opcode == "add" else 1))
 
 
-def _with_itself(p: Program) -> None:
+def with_itself(p: Program) -> None:
     """A product of a value with itself, turned or not, or with another of its shape."""
     v = p.any(rank=2)
     if v.dtype == "pred":
@@ -327,7 +327,7 @@ def _with_itself(p: Program) -> None:
     p.keep(p.b.op("dot", v.x, w.x, dot_dimension_numbers=numbers), bound)
 
 
-def _rotate(p: Program) -> None:
+def rotate(p: Program) -> None:
     """Two parts of a value in the other order."""
     v = p.any(rank=1)
     d = p.draw.integer(0, len(v.dims) - 1)
@@ -341,7 +341,7 @@ def _rotate(p: Program) -> None:
     p.keep(p.b.op("concatenate", *parts, dimensions=(d,)), v.bound)
 
 
-def _shift(p: Program) -> None:
+def shift(p: Program) -> None:
     """A value moved along dimensions, with something else where it came from."""
     v = p.any(rank=1)
     fill = p.scalar(v.dtype)
@@ -367,7 +367,7 @@ def _every_other(p: Program) -> None:
     p.keep(p.b.op("pad", v.x, fill.x, padding=padding), max(v.bound, fill.bound))
 
 
-def _merge(p: Program) -> None:
+def merge(p: Program) -> None:
     """Neighbouring dimensions merged, after a transpose or not; perhaps split again in another order."""
     v = p.any(rank=2)
     x = v.x
@@ -382,9 +382,9 @@ def _merge(p: Program) -> None:
         p.keep(p.b.reshape(x, (*dims[:d], dims[d + 1], dims[d], *dims[d + 2 :])), v.bound)
 
 
-SHAPELY = (programs.transpose, programs.reverse, _rotate, _shift, _every_other, _reduce)
+SHAPELY = (programs.transpose, programs.reverse, rotate, shift, _every_other, reduce)
 READERS: tuple[Callable[[Program], None], ...] = (
-    *(_reduce, _reduce, _reduce, _reduce, _reduce, _reduce, programs.transpose, programs.transpose, programs.transpose),
+    *(reduce, reduce, reduce, reduce, reduce, reduce, programs.transpose, programs.transpose, programs.transpose),
     *(
         programs.reverse,
         programs.reverse,
@@ -392,10 +392,10 @@ READERS: tuple[Callable[[Program], None], ...] = (
         programs.slice_,
         programs.pad,
         programs.pad,
-        _shift,
-        _rotate,
+        shift,
+        rotate,
     ),
-    *(_every_other, _merge, _merge, _cumulative, _with_itself, _with_itself, programs.broadcast, programs.reshape),
+    *(_every_other, merge, merge, cumulative, with_itself, with_itself, programs.broadcast, programs.reshape),
     *(programs.concatenate, programs.dynamic_slice, programs.dynamic_slice, programs.gather, programs.gather),
     *(
         programs.dynamic_update_slice,
@@ -421,7 +421,7 @@ READERS: tuple[Callable[[Program], None], ...] = (
         programs.function,
         programs.while_,
     ),
-    *(programs.conditional, programs.call, programs.clamp, _chain),
+    *(programs.conditional, programs.call, programs.clamp, chain),
 )
 
 
