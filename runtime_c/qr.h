@@ -82,16 +82,15 @@ static scalar reflection(T *x, int n, int im) {
   }
   if (re > 0 || (re == 0 && !__builtin_signbit(re))) beta = -beta;
   scalar tau = {(beta - re) / beta, -other / beta};
-  leaf l;
-  set_diagonal(&l, 0, re - beta, other);
+  divisor d = divisor_of(re - beta, other);
   for (int i = 1; i < n; i++) {
     T v = x[i];
     if (PLANES == 1) {
-      x[i] = v / l.den[0];
+      x[i] = v / (re - beta);
     } else {
       T w = x[i + im];
-      x[i] = (v * l.s[0] + w * l.t[0]) / l.den[0];
-      x[i + im] = (w * l.s[0] - v * l.t[0]) / l.den[0];
+      x[i] = (v * d.s + w * d.t) / d.den;
+      x[i + im] = (w * d.s - v * d.t) / d.den;
     }
   }
   x[0] = beta;

@@ -148,7 +148,7 @@ INLINE int negligible(T e, T d, T next, T least) {
    elements of e that did not become 0 is returned, and these are left. */
 static int tridiagonal_ql(T *d, T *e, int n, T *z, int ld, int rows, T *rotations) {
   /* What does not become negligible beside its neighbours, which may be 0, is in the end held against the whole matrix. */
-  T low = root(TINY), rounding = EPS * largest(greatest(d, n), greatest(e, n - 1));
+  T norm = largest(greatest(d, n), greatest(e, n - 1)), low = root(TINY) * norm, rounding = EPS * norm;
   int sweeps = 30 * n, since = 0;
   for (int end = n - 1; end > 0;) {
     T least = since < 12 ? low : largest(low, rounding);
