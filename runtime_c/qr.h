@@ -50,15 +50,16 @@ static void reflect(const T *restrict v, T *restrict c, int n, int im, scalar ta
   }
 }
 
-/* The length of x[from] to x[n - 1], scaled so that no square overflows or vanishes. */
+/* The length of x[from] to x[n - 1], scaled so that no square overflows or vanishes; NaN or infinity where there is one. */
 static T length(const T *x, int from, int n, int im) {
   T most = 0, sum = 0;
   for (int i = from; i < n; i++)
     for (int p = 0; p < PLANES; p++) {
       T size = magnitude(x[i + p * im]);
-      if (!(size <= most)) most = size;
+      if (!(size < (T)__builtin_inf())) return size;
+      if (size > most) most = size;
     }
-  if (most == 0 || !(most < (T)__builtin_inf())) return most;
+  if (most == 0) return 0;
   for (int i = from; i < n; i++)
     for (int p = 0; p < PLANES; p++) sum += (x[i + p * im] / most) * (x[i + p * im] / most);
   return most * root(sum);

@@ -85,16 +85,6 @@ static void read_triangle(columns a, const T *x, int n, int lower, int turned) {
   }
 }
 
-/* The greatest size in what read_triangle reads. */
-static T triangle_size(columns a, int n) {
-  T most = 0;
-  for (int j = 0; j < n; j++) {
-    T size = greatest(column_at(a, 0, j), a.ld);
-    if (!(size <= most)) most = size;
-  }
-  return most;
-}
-
 /* As LAPACK's sytrd and hetrd: the tridiagonal matrix, with the reflections in the triangle of x that was read. */
 void NAME(tridiagonal)(T *x, T *d, T *e, T *taus, int *info, const T *a, T *work, int batch, int n, int flags) {
   int lower = flags & LOWER;

@@ -234,3 +234,29 @@ def test_complex_divisors_of_any_size(dtype: str) -> None:
     (x,) = differential.run(module_of(lambda a, b: linalg.triangular_solve(a, b, left_side=True), a, b), a, b)
     a, b = (scaled(-np.frexp(np.maximum(np.abs(a.real), np.abs(a.imag))[:, 0, 0])[1], y) for y in (a, b))
     np.testing.assert_allclose(x, b / a, rtol=4 * real.eps)
+
+
+@each_type
+def test_factors_of_what_is_not_finite_end(dtype: str) -> None:
+    """With one element that is not finite, or whose imaginary part is not, before and after zeros."""
+    names = [name for name in DECOMPOSITIONS if name not in ("eigh", "svd", "schur", "eig")]
+    n = 9
+    whole = np.asarray(dominated(numbers(dtype, n, n)) * np.eye(n), DTYPES[dtype])
+    given = [whole]
+    for bad in (np.nan, np.inf, *((complex(0, np.nan),) if dtype[0] == "c" else ())):
+        for i, j in ((1, 0), (n - 1, 0), (n - 1, n - 2), *(((0, 0), (4, 4), (n - 1, n - 1)) if bad.imag == 0 else ())):
+            x = whole.copy()
+            x[i, j] = x[j, i] = bad
+            given.append(x)
+    a = np.array(given)
+
+    def decompose(a: Any) -> Any:
+        return [DECOMPOSITIONS[name][1](a) for name in names]
+
+    with jax.enable_x64(True):
+        tree = jax.tree.structure(jax.eval_shape(decompose, a))
+    results = jax.tree.unflatten(tree, differential.run(module_of(decompose, a), a))
+    for name, arrays in zip(names, results):
+        # Of an element far from the diagonal, gtsv sees that it is on the right-hand side.
+        finite = np.array([np.isfinite(y).reshape(len(a), -1).all(1) for y in jax.tree.leaves(arrays)]).all(0)
+        assert finite[0] and not finite[1:].any(), name
