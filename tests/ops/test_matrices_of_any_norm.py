@@ -87,6 +87,10 @@ def diagonals(a: Any) -> tuple[Any, Any, Any]:
     return lower, jnp.diagonal(a, 0, 1, 2), upper
 
 
+def beside(*matrices: Array) -> Array:
+    return np.concatenate(matrices, -1)
+
+
 def columns(x: Array) -> Array:
     return x[..., None]
 
@@ -121,10 +125,7 @@ DECOMPOSITIONS: dict[str, tuple[str, Callable[[Any], Any], Callable[..., Result]
     "eig": (
         "balanced",
         linalg.eig,
-        lambda s, a, w, left, right: (
-            *(np.concatenate((x, s(a)), -1) for x in (s(a) @ right, right * s(w)[:, None])),
-            [],
-        ),
+        lambda s, a, w, left, right: (beside(s(a) @ right, s(a)), beside(right * s(w)[:, None], s(a)), []),
     ),
     "qr": ("any", jnp.linalg.qr, lambda s, a, q, r: (q @ s(r), s(a), [q])),
     "qr with pivots": (
@@ -257,6 +258,7 @@ def test_factors_of_what_is_not_finite_end(dtype: str) -> None:
         tree = jax.tree.structure(jax.eval_shape(decompose, a))
     results = jax.tree.unflatten(tree, differential.run(module_of(decompose, a), a))
     for name, arrays in zip(names, results):
-        # Of an element far from the diagonal, gtsv sees that it is on the right-hand side.
-        finite = np.array([np.isfinite(y).reshape(len(a), -1).all(1) for y in jax.tree.leaves(arrays)]).all(0)
+        # Solvers that do not read the element have it on their right-hand sides.
+        finite: Array = np.asarray([np.isfinite(y).reshape(len(a), -1).all(1) for y in jax.tree.leaves(arrays)])
+        finite = np.asarray(np.all(finite, 0))
         assert finite[0] and not finite[1:].any(), name
