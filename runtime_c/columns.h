@@ -30,12 +30,8 @@ INLINE scalar times(scalar a, scalar b) {
 /* a / b, without overflow in between. */
 static scalar quotient(scalar a, scalar b) {
   if (PLANES == 1) return (scalar){a.re / b.re, 0};
-  if (magnitude(b.re) >= magnitude(b.im)) {
-    T ratio = b.im == 0 ? 0 : b.im / b.re, den = b.re + b.im * ratio;
-    return (scalar){(a.re + a.im * ratio) / den, (a.im - a.re * ratio) / den};
-  }
-  T ratio = b.re / b.im, den = b.im + b.re * ratio;
-  return (scalar){(a.re * ratio + a.im) / den, (a.im * ratio - a.re) / den};
+  divisor d = divisor_of(b.re, b.im);
+  return (scalar){(a.re * d.s + a.im * d.t) / d.den, (a.im * d.s - a.re * d.t) / d.den};
 }
 
 INLINE scalar difference(scalar a, scalar b) { return (scalar){a.re - b.re, a.im - b.im}; }
@@ -101,13 +97,19 @@ static T greatest(const T *p, int count) {
 
 static int is_finite(T size) { return size < (T)__builtin_inf(); }
 
-/* A power of two that brings numbers of at most this size to where no product of few of them overflows or vanishes. */
-static T scale_for(T size) {
-  T scale = 1, low = sizeof(T) == 4 ? (T)0x1p-40 : (T)0x1p-400, high = 1 / low;
+/* A power of two, with an inverse, that brings a size to between `low` and `high`, or as near as such a power can. */
+static T scale_within(T size, T low, T high) {
+  T scale = 1;
   if (size == 0) return 1;
-  for (; size * scale < low; scale *= 2) {}
-  for (; size * scale > high; scale *= (T)0.5) {}
+  for (; size * scale < low && scale < 1 / TINY; scale *= 2) {}
+  for (; size * scale > high && scale > TINY; scale /= 2) {}
   return scale;
+}
+
+/* The same, to where no product of few numbers of at most this size overflows or vanishes. */
+static T scale_for(T size) {
+  T low = sizeof(T) == 4 ? (T)0x1p-40 : (T)0x1p-400;
+  return scale_within(size, low, 1 / low);
 }
 
 static void multiply(T *p, int count, T by) {
@@ -244,10 +246,9 @@ typedef struct {
 static rotation rotation_of(T f, T g) {
   if (g == 0) return (rotation){1, 0, f};
   if (f == 0) return (rotation){0, with_sign(1, g), magnitude(g)};
-  T most = largest(magnitude(f), magnitude(g));
-  T scale = 1, low = sizeof(T) == 4 ? (T)0x1p-50 : (T)0x1p-480;
-  if (most < low) scale = 1 / low;
-  if (most > 1 / low) scale = low;
+  T most = largest(magnitude(f), magnitude(g)), scale = 1, low = sizeof(T) == 4 ? (T)0x1p-50 : (T)0x1p-480;
+  for (; most * scale < low; scale /= low) {} /* so that squares have all their digits */
+  for (; most * scale > 1 / low && is_finite(most); scale *= low) {}
   f *= scale, g *= scale;
   T size = root(f * f + g * g), r = with_sign(size, f);
   return (rotation){magnitude(f) / size, g / r, r / scale};

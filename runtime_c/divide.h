@@ -109,7 +109,7 @@ static T find_zero(T *gaps, const T *poles, const T *weights, int k, int j, T rh
 /* Sorts out what the correction leaves alone: an eigenvalue whose vector it does not touch, and one of two that are equal but for
    rounding. The others come first in `list`, ascending; how many there are. */
 static int deflate(T *d, int n, T rho, T *q, int ld, workspace m) {
-  T tolerance = 16 * EPS * largest(greatest(d, n), greatest(m.z, n));
+  T tolerance = 16 * EPS * largest(greatest(d, n), rho); /* the vector z has length 1 */
   int k = 0, behind = n, before = -1;
   sort_order(m.order, d, n, 1);
   for (int o = 0; o < n; o++) {
@@ -202,6 +202,9 @@ static void merge(T *d, int n, int half, T rho, T *q, int ld, workspace m) {
     m.z[i] = (i < half ? q[i * ld + half - 1] : with_sign(1, rho) * q[i * ld + half]) * scale;
   }
   rho = 2 * magnitude(rho);
+  /* A part that is small beside others is solved like one that is not: neither 1 / rho nor 1 / gap^2 overflows. */
+  T by = scale_within(largest(greatest(d, n), rho), (T)0.5, 1);
+  multiply(d, n, by), rho *= by;
   int k = deflate(d, n, rho, q, ld, m);
   for (int i = 0; i < k; i++) m.poles[i] = d[m.list[i]], m.weights[i] = m.z[m.list[i]] * m.z[m.list[i]];
   for (int j = 0; j < k; j++) m.d[j] = find_zero(m.s + j * m.ld, m.poles, m.weights, k, j, rho);
@@ -213,7 +216,7 @@ static void merge(T *d, int n, int half, T rho, T *q, int ld, workspace m) {
     for (int i = 0; i < n; i++) m.next[j * m.ld + i] = q[m.list[j] * ld + i];
   }
   for (int j = 0; j < n; j++) {
-    d[j] = m.d[j];
+    d[j] = m.d[j] / by;
     for (int i = 0; i < n; i++) q[j * ld + i] = m.next[j * m.ld + i];
   }
 }
@@ -222,9 +225,9 @@ static void merge(T *d, int n, int half, T rho, T *q, int ld, workspace m) {
 static int divide(T *d, T *e, int n, T *q, int ld, workspace m) {
   if (n <= SMALL) return tridiagonal_ql(d, e, n, q, ld, n, m.rotations);
   int half = n / 2;
-  T rho = e[half - 1], by = magnitude(rho);
-  d[half - 1] -= by, d[half] -= by;
+  T rho = e[half - 1];
+  d[half - 1] -= magnitude(rho), d[half] -= magnitude(rho);
   int failed = divide(d, e, half, q, ld, m) + divide(d + half, e + half, n - half, q + half * ld + half, ld, m);
-  merge(d, n, half, rho, q, ld, m);
+  if (rho != 0) merge(d, n, half, rho, q, ld, m);
   return failed;
 }

@@ -83,10 +83,8 @@ typedef struct {
 static number product(number a, number b) { return (number){a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re}; }
 
 static number ratio_of(number a, number b) {
-  int tall = magnitude(b.im) > magnitude(b.re);
-  if (tall) a = (number){a.im, -a.re}, b = (number){b.im, -b.re};
-  T ratio = b.im / b.re, den = b.re + b.im * ratio;
-  return (number){(a.re + a.im * ratio) / den, (a.im - a.re * ratio) / den};
+  divisor d = divisor_of(b.re, b.im);
+  return (number){(a.re * d.s + a.im * d.t) / d.den, (a.im * d.s - a.re * d.t) / d.den};
 }
 
 static number entry(columns a, int i, int j, int adjoint) {

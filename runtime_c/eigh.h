@@ -9,7 +9,7 @@ void NAME(eigh)(T *x, T *w, int *info, const T *a, T *work, int *order, int batc
   workspace space = workspace_in(more, order + n, n);
   for (; batch-- > 0; a += n * n * PLANES, x += n * n * PLANES, w += n) {
     read_triangle(m, a, n, lower, 0);
-    T size = triangle_size(m, n), scale = is_finite(size) ? scale_for(size) : 1;
+    T size = greatest(m.data, n * m.ld), scale = is_finite(size) ? scale_for(size) : 1;
     *info++ = 0;
     if (!is_finite(size)) {
       fill(w, n, (T)__builtin_nan("")), fill(x, n * n * PLANES, (T)__builtin_nan(""));

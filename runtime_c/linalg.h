@@ -111,23 +111,32 @@ static void subtract_product(rows c, view a, rows b, int height, int width, int 
 
 /* --- triangular systems -------------------------------------------------------------------------------------- */
 
-/* A small lower triangular matrix. A complex number x is divided by a diagonal element as
-   (x.re * s + x.im * t, x.im * s - x.re * t) / den, without overflow in between (Smith). */
+/* A complex number x is divided by another as (x.re * s + x.im * t, x.im * s - x.re * t) / den, without overflow in between
+   (Smith). Where `den` would be infinite or have few digits, all three are brought away from there. */
 typedef struct {
-  T re[LEAF][LEAF], im[LEAF][LEAF], s[LEAF], t[LEAF], den[LEAF];
+  T s, t, den;
+} divisor;
+
+static divisor divisor_of(T re, T im) {
+  T size = magnitude(re) + magnitude(im), low = sizeof(T) == 4 ? (T)0x1p-80 : (T)0x1p-900, one = 1;
+  if (size < low) one = sizeof(T) == 4 ? (T)0x1p48 : (T)0x1p106;
+  if (size > 1 / low) one = (T)0.25;
+  re *= one, im *= one;
+  if (magnitude(re) >= magnitude(im)) {
+    T ratio = im == 0 ? 0 : im / re;
+    return (divisor){one, one * ratio, re + im * ratio};
+  }
+  T ratio = re / im;
+  return (divisor){one * ratio, one, im + re * ratio};
+}
+
+/* A small lower triangular matrix, with its diagonal as divisors. */
+typedef struct {
+  T re[LEAF][LEAF], im[LEAF][LEAF];
+  divisor by[LEAF];
 } leaf;
 
-static void set_diagonal(leaf *l, int r, T re, T im) {
-  if (PLANES == 1) {
-    l->den[r] = re;
-  } else if (magnitude(re) >= magnitude(im)) {
-    T ratio = im == 0 ? 0 : im / re;
-    l->s[r] = 1, l->t[r] = ratio, l->den[r] = re + im * ratio;
-  } else {
-    T ratio = re / im;
-    l->s[r] = ratio, l->t[r] = 1, l->den[r] = im + re * ratio;
-  }
-}
+static void set_diagonal(leaf *l, int r, T re, T im) { l->by[r] = PLANES == 1 ? (divisor){1, 0, re} : divisor_of(re, im); }
 
 INLINE void leaf_columns(const leaf *l, rows x, int width, int count) {
   for (int j = 0; j < width; j += LANES) {
@@ -146,11 +155,12 @@ INLINE void leaf_columns(const leaf *l, rows x, int width, int count) {
           w -= a * im[q] + b * re[q];
         }
       }
+      divisor d = l->by[r];
       if (PLANES == 1) {
-        re[r] = v / l->den[r];
+        re[r] = v / d.den;
       } else {
-        re[r] = (v * l->s[r] + w * l->t[r]) / l->den[r];
-        im[r] = (w * l->s[r] - v * l->t[r]) / l->den[r];
+        re[r] = (v * d.s + w * d.t) / d.den;
+        im[r] = (w * d.s - v * d.t) / d.den;
         store(p + x.im, im[r]);
       }
       store(p, re[r]);
@@ -316,13 +326,12 @@ static int factor_panel(T *p, int height, int width, int im, int *pivots) {
       T d = column[j];
       for (int i = j + 1; i < height; i++) column[i] /= d;
     } else {
-      leaf l;
-      set_diagonal(&l, 0, column[j], column[j + im]);
-      T s = l.s[0], t = l.t[0], den = l.den[0], *restrict imaginary = column + im;
+      divisor d = divisor_of(column[j], column[j + im]);
+      T *restrict imaginary = column + im;
       for (int i = j + 1; i < height; i++) {
         T v = column[i], w = imaginary[i];
-        column[i] = (v * s + w * t) / den;
-        imaginary[i] = (w * s - v * t) / den;
+        column[i] = (v * d.s + w * d.t) / d.den;
+        imaginary[i] = (w * d.s - v * d.t) / d.den;
       }
     }
     for (int c = j + 1; c < width; c++) {

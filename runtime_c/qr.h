@@ -50,15 +50,16 @@ static void reflect(const T *restrict v, T *restrict c, int n, int im, scalar ta
   }
 }
 
-/* The length of x[from] to x[n - 1], scaled so that no square overflows or vanishes. */
+/* The length of x[from] to x[n - 1], scaled so that no square overflows or vanishes; NaN or infinity where there is one. */
 static T length(const T *x, int from, int n, int im) {
   T most = 0, sum = 0;
   for (int i = from; i < n; i++)
     for (int p = 0; p < PLANES; p++) {
       T size = magnitude(x[i + p * im]);
-      if (!(size <= most)) most = size;
+      if (!(size < (T)__builtin_inf())) return size;
+      if (size > most) most = size;
     }
-  if (most == 0 || !(most < (T)__builtin_inf())) return most;
+  if (most == 0) return 0;
   for (int i = from; i < n; i++)
     for (int p = 0; p < PLANES; p++) sum += (x[i + p * im] / most) * (x[i + p * im] / most);
   return most * root(sum);
@@ -82,16 +83,15 @@ static scalar reflection(T *x, int n, int im) {
   }
   if (re > 0 || (re == 0 && !__builtin_signbit(re))) beta = -beta;
   scalar tau = {(beta - re) / beta, -other / beta};
-  leaf l;
-  set_diagonal(&l, 0, re - beta, other);
+  divisor d = divisor_of(re - beta, other);
   for (int i = 1; i < n; i++) {
     T v = x[i];
     if (PLANES == 1) {
-      x[i] = v / l.den[0];
+      x[i] = v / (re - beta);
     } else {
       T w = x[i + im];
-      x[i] = (v * l.s[0] + w * l.t[0]) / l.den[0];
-      x[i + im] = (w * l.s[0] - v * l.t[0]) / l.den[0];
+      x[i] = (v * d.s + w * d.t) / d.den;
+      x[i + im] = (w * d.s - v * d.t) / d.den;
     }
   }
   x[0] = beta;

@@ -85,16 +85,6 @@ static void read_triangle(columns a, const T *x, int n, int lower, int turned) {
   }
 }
 
-/* The greatest size in what read_triangle reads. */
-static T triangle_size(columns a, int n) {
-  T most = 0;
-  for (int j = 0; j < n; j++) {
-    T size = greatest(column_at(a, 0, j), a.ld);
-    if (!(size <= most)) most = size;
-  }
-  return most;
-}
-
 /* As LAPACK's sytrd and hetrd: the tridiagonal matrix, with the reflections in the triangle of x that was read. */
 void NAME(tridiagonal)(T *x, T *d, T *e, T *taus, int *info, const T *a, T *work, int batch, int n, int flags) {
   int lower = flags & LOWER;
@@ -148,7 +138,7 @@ INLINE int negligible(T e, T d, T next, T least) {
    elements of e that did not become 0 is returned, and these are left. */
 static int tridiagonal_ql(T *d, T *e, int n, T *z, int ld, int rows, T *rotations) {
   /* What does not become negligible beside its neighbours, which may be 0, is in the end held against the whole matrix. */
-  T low = root(TINY), rounding = EPS * largest(greatest(d, n), greatest(e, n - 1));
+  T norm = largest(greatest(d, n), greatest(e, n - 1)), low = root(TINY) * norm, rounding = EPS * norm;
   int sweeps = 30 * n, since = 0;
   for (int end = n - 1; end > 0;) {
     T least = since < 12 ? low : largest(low, rounding);
