@@ -331,7 +331,8 @@ def test_what_every_module_is(name: str) -> None:
         assert shown == stated[export]
     content = encode_manifest(artifact.manifest)
     assert custom_section(artifact.wasm, "xla_wasm") == content
-    assert content.startswith(b'{"format":2,' if name == "in parts" else b'{"format":1,')
+    version = {"in parts": 2, "ranged": 3}.get(name, 1)
+    assert content.startswith(f'{{"format":{version},'.encode())
     tail = custom("xla_wasm", content)
     code = artifact.wasm.removesuffix(tail)
     assert len(code) + len(tail) == len(artifact.wasm) and 8 not in kinds(code), (

@@ -299,6 +299,8 @@ def test_ranges_of_sizes(tmp_path: Path) -> None:
             else:
                 assert all(answer.status in (413, 422) for answer in answers), answers
                 assert answers[0].json["error"]["expected"] == "f32[4..8,3]"
+    with pytest.raises(UnsupportedError, match="its state 'x' is empty in each request"):
+        xla_wasm.compile(Module.from_text(RANGED), Options(kind="server", state=((0, 0),)))
 
 
 LARGE = """HloModule l

@@ -14,10 +14,13 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import export
+from jax.sharding import NamedSharding
+from jax.sharding import PartitionSpec as P
 
 import xla_wasm
 from tests.support.processes import output
-from xla_wasm import ArgumentError, Artifact
+from tests.support.sharded_programs import devices
+from xla_wasm import ArgumentError, Artifact, HloModule
 from xla_wasm.jax import lower
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
@@ -254,3 +257,25 @@ def test_compiling_without_jax_never_imports_it(tmp_path: Path) -> None:
         "sys.modules, e)"
     )
     assert output([sys.executable, "-c", work]).startswith("False compile takes a module")
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_arguments_that_nobody_reads_on_several_devices(keeps: bool) -> None:
+    """JAX leaves them out of what it has compiled; callers give them whole, as the others."""
+    mesh = devices(x=2, y=2)
+    rows, blocks, whole = (NamedSharding(mesh, P(*axes)) for axes in (("x",), ("y", "x"), ()))
+
+    def f(params: Any, x: Any, unused: Any) -> Any:
+        return {"a": x * 2, "b": params["w"] @ params["w"]}
+
+    x, w = np.arange(8, dtype=np.float32), np.arange(16, dtype=np.float32).reshape(4, 4)
+    args = {"u": np.ones((3, 5), np.int32), "w": w, "z": np.float32(3)}, x, x
+    shardings = {"u": whole, "w": blocks, "z": whole}, rows, rows
+    compiled = jax.jit(f, in_shardings=shardings, keep_unused=keeps).lower(*args).compile()
+    exe = xla_wasm.load(xla_wasm.compile(compiled))
+    expected, results = compiled(*args), exe.call(*args)
+    for name in ("a", "b"):
+        np.testing.assert_array_equal(results[name], expected[name])
+    again = HloModule.from_proto(xla_wasm.jax.lower(compiled).to_proto())
+    flat = xla_wasm.load(xla_wasm.compile(again)).run_global([args[0]["u"], w, args[0]["z"], x, x])
+    np.testing.assert_array_equal(flat[1], expected["b"])

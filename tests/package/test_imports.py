@@ -23,7 +23,7 @@ ROOMS = {
     "writing": "ops.*.expand ops.*.accurate ops.*.complex ops.*.parts ops.*.exchange ops.*.groups "
     "ops.*.lapack ops.*.lapack_older ops.*.tpu "
     "ops.*.built_in ops.*.registry ops.*.bitcast ops.*.counting ops.*.inline ops.*.simplify ops.*.canonical "
-    "ops.*.padded "
+    "ops.*.assertion ops.*.padded "
     "ops.*.packed ops.*.integers ops.*.erfc ops.*.pad_structure ops.*.pad_indexing ops.*.pad_movement "
     "ops.*.pad_products ops.*.pad_reduce "
     "ops.*.pad_reshape ops.*.inside",

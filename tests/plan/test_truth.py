@@ -230,6 +230,24 @@ ENTRY e {
     assert packed.tolist() == (BYTES == 0).tolist()
 
 
+def test_what_other_devices_send() -> None:
+    program = HloModule.from_text("""HloModule m, num_partitions=2
+
+ENTRY e {
+  p = pred[9] parameter(0)
+  q = pred[9] collective-permute(p), source_target_pairs={{0,1},{1,0}}, channel_id=1
+  g = pred[18] all-gather(p), dimensions={0}, replica_groups={{0,1}}, channel_id=2, use_global_device_ids=true
+  n = pred[9] not(q)
+  ROOT r = (pred[9], pred[18], pred[9]) tuple(q, g, n)
+}
+""")
+    first, second = BYTES.view(np.bool_), odd(9, seed=3)
+    results = xla_wasm.load(xla_wasm.compile(program)).run_replicated([[first], [second]])
+    a, b = truth(first), truth(second)
+    same(results[0], [b, np.concatenate([a, b]), ~b])
+    same(results[1], [a, np.concatenate([a, b]), ~a])
+
+
 def test_views_of_memory() -> None:
     exe = xla_wasm.load(xla_wasm.compile(module("select in four lanes", 9)))
     exe.input("p").view(np.uint8)[...] = BYTES

@@ -134,6 +134,11 @@ def check(kind: str, manifest: Mapping[str, Any]) -> None:
                     f"constant"
                 )
                 raise UnsupportedError(f"'{manifest['name']}': {what}, as `safetensors.bind` does")
+            if leaf["kind"] == "state" and "least" in leaf:
+                what = (
+                    f"its state '{leaf['name']}' is empty in each request, and the program is not made for such sizes"
+                )
+                raise UnsupportedError(f"'{manifest['name']}': {what}: make it an input")
         if any(init["kind"] == "sidecar" for init in manifest["inits"]):
             raise UnsupportedError(f"'{manifest['name']}': a server has its constants in it: leave sidecar out")
         for request in (r for r in manifest["requests"] if r["kind"] != "callback"):

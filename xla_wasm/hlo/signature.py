@@ -24,6 +24,9 @@ LEAST_SIZES = "xla_wasm.least_sizes"
 """Frontend attribute of a parameter with dynamic dimensions: a JSON list with the least size of each dimension. HLO has
 no such bound; the program may rely on it where it was made for a range of sizes."""
 
+_REPLICATED = b""
+"""The OpSharding of an array that every device has."""
+
 NamedShape = tuple[str, Shape]
 """A leaf of the parameters or of the result: its name and its shape."""
 
@@ -82,8 +85,11 @@ def renumber_parameters(module: Module, numbers: Mapping[int, int]) -> None:
 
 
 def add_unused_parameter(module: Module, number: int, shape: Shape) -> None:
-    """Adds a parameter that nothing reads, so that callers give what the program leaves out."""
-    attrs = {"parameter_number": number, "parameter_replication": ()}
+    """Adds a parameter that nothing reads, so that callers give what the program leaves out. Of several devices each
+    gets all of it."""
+    attrs: dict[str, Any] = {"parameter_number": number, "parameter_replication": ()}
+    if module.num_partitions > 1:
+        attrs["sharding"] = _REPLICATED
     module.entry.instructions.insert(0, Instruction(f"unused.{number}", "parameter", shape, [], attrs))
 
 

@@ -112,7 +112,8 @@ def is_partitioned(module: Module, fields: Fields | None = None) -> bool:
 def _partitioned(module: Module, fields: Fields) -> PerDevice:
     parameters, results = _parameter_shapes(module), [module.entry.root.shape]
     given = [leaf for data in fields.get("spmd_parameters_shardings", ()) for leaf in read_sharding(data)]
-    if not given:  # HLO text
+    if len(given) != sum(len(list(shape.leaves())) for shape in parameters):  # HLO text, or some have been added
+        given = []
         for p in module.entry.parameters:
             given += annotation(p) or [Sharding("unknown")] * len(list(p.shape.leaves()))
     made = read_sharding(fields["spmd_output_sharding"]) if "spmd_output_sharding" in fields else []
