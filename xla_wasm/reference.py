@@ -155,8 +155,10 @@ def evaluate_with(
     *,
     precision: Literal["native", "f64"] = "native",
     custom_calls: Mapping[str, Callable[..., Any]] | None = None,
+    most_trips: int | None = None,
 ) -> list[list[Array]]:
-    """As `evaluate_replicated`, with anything that stands for the host of each device."""
+    """As `evaluate_replicated`, with anything that stands for the host of each device. Raises LimitError when the loops
+    of a device have taken more than `most_trips` in all."""
     precise = precision == "f64"
     verify(module)
     module = per_device(module).module
@@ -178,6 +180,7 @@ def evaluate_with(
                 f"{len(arrays)}"
             )
         evaluator = Evaluator(precise, device, hosts[device.number], starts)
+        evaluator.trips_left = most_trips
         evaluator.custom_calls = {**module.callbacks, **(custom_calls or {})}
         with np.errstate(all="ignore"):
             flat = iter(
@@ -209,6 +212,8 @@ class Evaluator:
         self.custom_calls: dict[str, Callable[..., Any]] = {}
         self.expansions: dict[Instruction, Computation] = {}
         """Custom calls as the operations that stand for them."""
+        self.trips_left: int | None = None
+        """The number of trips that loops may still take; None: any."""
         self._held = False
         self._many = False
         self._schedules: dict[int, list[tuple[Instruction, list[Instruction]]]] = {}

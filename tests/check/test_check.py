@@ -18,10 +18,12 @@ import xla_wasm.jax
 from tests.support.command_line import Cli
 from xla_wasm.builder import Builder
 from xla_wasm.check import compare, excerpt, isolate
+from xla_wasm.check.draws import Draw, Drawing
 from xla_wasm.check.isolate import Finding
-from xla_wasm.command.inputs import File, random_array
+from xla_wasm.command.inputs import File
 from xla_wasm.errors import ArgumentError, RunError
 from xla_wasm.hlo.ir import Instruction, Module
+from xla_wasm.hlo.shape import Shape
 from xla_wasm.lowering.table import ELEMENTWISE
 from xla_wasm.ops.dtypes import DTYPES, Array
 from xla_wasm.ops.elementwise import lower as elementwise
@@ -32,13 +34,17 @@ from xla_wasm.passes import pipeline
 SMALL = [name for name, dtype in DTYPES.items() if dtype.isbuiltin != 1]
 
 
+def drawn(element_type: str, dims: tuple[int, ...]) -> Array:
+    return Drawing().input(Draw(), "x", Shape(element_type, dims))
+
+
 # --- comparing --------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("element_type", DTYPES)
 @pytest.mark.parametrize("dims", [(), (4,), (2, 0)])
 def test_equal_arrays_of_every_type_do_not_differ(element_type: str, dims: tuple[int, ...]) -> None:
-    x = random_array(np.random.default_rng(0), element_type, dims)
+    x = drawn(element_type, dims)
     assert x.shape == dims and x.dtype == DTYPES[element_type]
     assert compare.difference(x, x.copy()).at is None
     assert not compare.differing(x, x.copy(), compare.Tolerance()).any()
@@ -52,6 +58,12 @@ def test_a_difference_is_found_in_every_type(element_type: str) -> None:
     )
     assert compare.difference(y, x).at == (1,)
     assert compare.differing(y, x, compare.tolerance(x.dtype)).tolist() == [False, True, False]
+
+
+@pytest.mark.parametrize("dtype", [np.int64, np.uint64])
+def test_a_difference_of_64_bits_is_found_in_a_scalar(dtype: type) -> None:
+    x, y = np.array(np.iinfo(dtype).max, dtype), np.array(np.iinfo(dtype).min, dtype)
+    assert compare.difference(x, y).absolute == float(2**64) and compare.difference(x, y).at == ()
 
 
 @pytest.mark.parametrize("element_type", [t for t in SMALL if compare.is_float(DTYPES[t])])
@@ -79,7 +91,7 @@ def test_specials() -> None:
 
 @pytest.mark.parametrize("element_type", DTYPES)
 def test_saved_arrays_of_every_type_are_read_back(element_type: str, tmp_path: Path) -> None:
-    x = random_array(np.random.default_rng(1), element_type, (2, 3))
+    x = drawn(element_type, (2, 3))
     np.save(tmp_path / "x.npy", x)
     again = File(tmp_path / "x.npy").array(element_type, x.size)
     assert again.dtype == x.dtype
@@ -88,7 +100,7 @@ def test_saved_arrays_of_every_type_are_read_back(element_type: str, tmp_path: P
 
 @pytest.mark.parametrize("element_type", SMALL)
 def test_small_types_are_read_from_types_that_numpy_knows(element_type: str, tmp_path: Path) -> None:
-    x = random_array(np.random.default_rng(2), element_type, (2, 3))
+    x = drawn(element_type, (2, 3))
     np.save(tmp_path / "x.npy", x.astype(np.float32))
     np.testing.assert_array_equal(
         File(tmp_path / "x.npy").array(element_type, x.size).astype(np.float32), x.astype(np.float32)

@@ -1,4 +1,4 @@
-"""The values of golden modules: what the compiled module gives on random inputs, beside what the evaluator gives."""
+"""The values of golden modules: what the compiled module gives on drawn arguments, beside what the evaluator gives."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import numpy as np
 
 import xla_wasm
 from xla_wasm.check.compare import differing, tolerance
-from xla_wasm.command.inputs import random_array
+from xla_wasm.check.draws import Draw, Drawing
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.signature import parameter_leaves
 from xla_wasm.ops.dtypes import Array
@@ -32,28 +32,27 @@ def check(golden: Golden, target: str) -> None:
 
 def _pairs(golden: Golden, target: str) -> Iterator[tuple[Array, Array]]:
     module, options = golden.module, golden.options(target)
-    rng = np.random.default_rng(11)
-    arguments = {
-        name: random_array(rng, shape.element_type, shape.dimensions) for name, shape in parameter_leaves(module)
-    }
+    drawing, draw = Drawing(module), Draw(seed=11)
+    arguments = {name: drawing.input(draw, name, shape) for name, shape in parameter_leaves(module)}
     executable = xla_wasm.load(xla_wasm.compile(module, options))
     states: dict[Any, Any] = {result: name for name, result in options.state}
     kept = {*options.weights, *states.values()}
     for name in arguments:
         if name in kept:
             executable.set(name, arguments[name])
-    sent, wanted = _host(module, rng)
+    sent, wanted = _host(module, drawing, draw)
     outputs = iter(executable.run(*(x for name, x in arguments.items() if name not in kept), **sent))
     results = evaluate(module, *arguments.values(), **wanted)
     actual = [executable.get(states[i]) if i in states else next(outputs) for i in range(len(results))]
     return zip(actual + sent.get("outfeed", []), results + wanted.get("outfeed", []), strict=True)
 
 
-def _host(module: Module, rng: np.random.Generator) -> tuple[dict[str, Any], dict[str, Any]]:
+def _host(module: Module, drawing: Drawing, draw: Draw) -> tuple[dict[str, Any], dict[str, Any]]:
     """Returns the host's arguments of two runs, where the program needs them: arrays to take, and for each run a list
     for the arrays that are sent."""
     feeds = [x for x in module.instructions() if x.opcode in ("infeed", "outfeed")]
-    infeed = [random_array(rng, "f32", x.shape.tuple_shapes[0].dimensions) for x in feeds if x.opcode == "infeed"]
+    items = [[x.shape.tuple_shapes[0]] for x in feeds if x.opcode == "infeed"]
+    infeed = [drawing.item(draw, i, None, item)[0] for i, item in enumerate(items)]
     given: dict[str, Any] = {"infeed": infeed} if infeed else {}
     sends = any(x.opcode == "outfeed" for x in feeds)
     return given | ({"outfeed": []} if sends else {}), given | ({"outfeed": []} if sends else {})

@@ -12,7 +12,8 @@ import pytest
 import xla_wasm
 from tests.support.hostio_cases import IN_LOOP, TURNED, Array, X, Y, compare_all, flat, module, run
 from xla_wasm import ArgumentError, Options, RunError
-from xla_wasm.command.inputs import random_array
+from xla_wasm.check.draws import Draw, Drawing
+from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import ARRAY_TYPES
 from xla_wasm.ops.dtypes import DTYPES
 
@@ -51,8 +52,7 @@ def test_every_element_type(dtype: str) -> None:
         ROOT r = ({dtype}[2,3], {dtype}[3,2]) tuple(a, c)""",
         "",
     )
-    rng = np.random.default_rng(7)
-    a, b = (random_array(rng, dtype, (2, 3)) for _ in range(2))
+    a, b = Drawing().item(Draw(), 0, None, [Shape(dtype, (2, 3))] * 2)
     results, out, sent = run(m, infeed=[a], recv={"channel_1": [b]}, outfeed=True, send=["channel_2"])
     compare_all(results, [a, b.T])
     compare_all([*out[0], out[1], *sent["channel_2"]], [a, b.T, b.T, a])

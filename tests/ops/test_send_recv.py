@@ -10,8 +10,9 @@ import pytest
 import xla_wasm
 from tests.support.hostio_cases import IN_LOOP, X, Y, compare_all, module, replicated, transfer
 from xla_wasm import ArgumentError, RunError
-from xla_wasm.command.inputs import random_array
+from xla_wasm.check.draws import Draw, Drawing
 from xla_wasm.errors import ExchangeError, VerifyError
+from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import ARRAY_TYPES
 from xla_wasm.ops.hostio.transfers import Order
 from xla_wasm.reference import evaluate_replicated
@@ -56,8 +57,7 @@ def test_without_pairs_it_goes_to_the_other_one(done_first: bool) -> None:
 @pytest.mark.parametrize("dtype", ARRAY_TYPES)
 def test_every_element_type_between_devices(dtype: str) -> None:
     m = module(transfer("{{0,1},{1,0}}", 0, f"{dtype}[2,3]") + f"\n ROOT r = {dtype}[2,3] copy(y)", f"x: {dtype}[2,3]")
-    rng = np.random.default_rng(3)
-    a, b = (random_array(rng, dtype, (2, 3)) for _ in range(2))
+    a, b = Drawing().item(Draw(), 0, None, [Shape(dtype, (2, 3))] * 2)
     compare_all([r for (r,) in replicated(m, [[a], [b]], 2, 1)], [b, a])
 
 

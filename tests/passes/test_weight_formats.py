@@ -360,6 +360,7 @@ def test_the_command_compares(command: Cli) -> None:
         (["compile", "--weight-format", "q=int8"], "weight_format: no parameter is named 'q'; there are w, b, x"),
         (["check", "--weight-format", "int8"], "weight_format is for weights, and Options.weights names none"),
         (["check", "--weight", "w"], "--weight says which weights --weight-format is about"),
+        (["check", "--weight-format", "w=int8", "--draws", "2"], "one draw of inputs: leave --draws out"),
         (["check", "--weight-format", "w=int8", "--isolate"], "leave --isolate, --devices and --num-partitions out"),
     ],
 )

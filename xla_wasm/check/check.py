@@ -3,7 +3,8 @@ blame."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,24 +14,32 @@ from rich.text import Text
 
 from .. import files, reference
 from ..command import report
-from ..command.inputs import MadeUpHost, arguments
+from ..command.inputs import filled, given_inputs
 from ..command.running import Files
 from ..compiler import compile
-from ..errors import RunError, UnsupportedError, counted, visible
+from ..dataclass import dataclass, replace
+from ..errors import ArgumentError, LimitError, RunError, UnsupportedError, counted, visible
 from ..hlo.ir import Module
 from ..host.arrays import Array
 from ..host.executor import Executable, load
 from ..options import Options
 from ..target import PORTABLE, SIMD128
 from . import compare
-from .excerpt import Verdict, compiled, tolerance_in
+from .draws import ATTEMPTS, KINDS, Draw, Drawing, MadeUpHost
+from .excerpt import Verdict, compiled, grown_tolerance, tolerance_in
 from .isolate import Finding, isolate
 
 if TYPE_CHECKING:
     from ..command.check_options import Devices, Given, Search
 
+Growth = Callable[[], Callable[[int, Array], compare.Tolerance]]
+
 SHOWN = 8
 """Elements that differ, shown both ways."""
+_MOST_TRIPS = 5_000
+"""After so many trips of its loops, a program that arguments steer is tried with others."""
+_MOST_SECONDS = 5.0
+"""A draw that nobody asked for is not begun if all would take longer."""
 
 
 def check(
@@ -43,53 +52,140 @@ def check(
     grid: Devices,
     facts: dict[str, Any] | None = None,
 ) -> bool:
-    """Prints how results compare and, if they are searched, the first instruction that differs. Returns whether all
-    agree. Each device has random arguments of its own. `facts` gets the same as what JSON has.
+    """Prints how results compare on several draws of arguments and, if they are searched, the first instruction that
+    differs. Returns whether all agree. Each device has arguments of its own. `facts` gets the same as what JSON has.
     """
-    find, reproducer, seed, partitions = search.isolate, search.reproducer, own.seed, grid.partitions
     facts = {} if facts is None else facts
-    exe = load(compile(module, options))
-    count = grid.devices or max(_least(exe), partitions or 1)
-    if find and count > 1:
+    trial = _Trial(module, options, own, grid)
+    if search.isolate and trial.devices > 1:
         raise UnsupportedError(
-            f"{module.name} runs on {counted(count, 'device')}, and --isolate judges single "
+            f"{module.name} runs on {counted(trial.devices, 'device')}, and --isolate judges single "
             "instructions on one; without it, check shows on which "
             "devices results differ"
         )
-    sources = map(Files(own.inputs, seed=seed).of, range(count))
-    given = [arguments(exe.parameters, own.inputs, True, own.seed) for own in sources]
-    hosts = [MadeUpHost(seed + d) for d in range(count)]
-    expected = reference.evaluate_with(module, given, hosts, num_partitions=partitions)
-    came: list[list[Array]] = [[] for _ in hosts]
-    fed = [_as_fed(exe, host, own) for host, own in zip(hosts, came)]
-    try:
-        if count == 1:
-            actual = [exe.run(*given[0], **fed[0])]
-        else:
-            together: dict[str, Any] = {end: [own[end] for own in fed] for end in fed[0]}
-            actual = exe.run_replicated(given, num_partitions=partitions, **together)
-    except RunError as error:
-        if not find:
-            raise
-        console.print(Text.assemble(("the compiled module does not run to its end: ", "bold red"), str(error)))
-        facts["error"] = str(error)
-        agree = False
-    else:
-        leaves, outputs = [], []
-        for d, host in enumerate(hosts):
-            of = f"device {d}: " if count > 1 else ""
-            put_out = [(x.name, a) for x, arrays in host.came for a in arrays]
-            leaves += [(f"{of}{leaf.name}", str(leaf)) for leaf in exe.results]
-            leaves += [(f"{of}{x} (to the host)", f"{a.dtype}{list(a.shape)}") for x, a in put_out]
-            outputs += [*expected[d], *(a for _, a in put_out)]
-        found_all = [x for own, more in zip(actual, came) for x in (*own, *more)]
-        agree = _print_results(console, module, leaves, found_all, outputs, tolerance, facts)
+    compared = _Comparison(module, tolerance)
+    wanted = (own.draws or len(KINDS)) if trial.draws_any else 1
+    began, first, failed = time.perf_counter(), None, False
+    for number in range(wanted):
+        took = time.perf_counter() - began
+        if own.draws is None and number and took / number * (number + 1) > _MOST_SECONDS:
+            break
+        draw = Draw(number, own.seed)
+        given = trial.given(draw)
+        try:
+            agree = compared.add(draw, *trial.run(given), trial.growth(given))
+        except RunError as error:
+            if not search.isolate:
+                raise RunError(f"{error} ({draw})") if number else error from None
+            console.print(Text.assemble(("the compiled module does not run to its end: ", "bold red"), str(error)))
+            facts["error"] = str(error)
+            agree, failed = False, True
+        if first is None or not agree:
+            first = given
+        if failed or (search.isolate and not agree):
+            break
+    took = time.perf_counter() - began
+    agree = not failed and compared.agree
+    if not failed:
+        compared.print(console, facts)
+        done = len(compared.draws)
+        if wanted > done and agree:
+            console.print(
+                f"{done} of {counted(wanted, 'draw')}, for {took / done:.1f} s each; --draws {wanted} takes all"
+            )
     facts["agree"] = agree
-    if not find:
+    assert first is not None
+    if not search.isolate:
         if not agree:
             console.print("--isolate finds the first instruction that differs")
         return agree
-    return _isolated(console, module, options, given[0], agree, reproducer, facts)
+    host = MadeUpHost(trial.drawing, first.draws[0])
+    return _isolated(console, module, options, first.inputs[0], host, agree, search.reproducer, facts)
+
+
+@dataclass(frozen=True, slots=True)
+class _Arguments:
+    """The arguments of a draw, and the results that the evaluator gives for them."""
+
+    draws: list[Draw]
+    """One for each device."""
+    inputs: list[list[Array]]
+    hosts: list[MadeUpHost]
+    expected: list[list[Array]]
+
+
+class _Trial:
+    """A module, compiled, and the inputs that are given for it."""
+
+    def __init__(self, module: Module, options: Options, own: Given, grid: Devices) -> None:
+        self._module, self._own = module, own
+        self._partitions = grid.partitions
+        self._artifact = compile(module, options)
+        self._exe: Executable | None = load(self._artifact)
+        self.drawing = Drawing(module)
+        self.devices = grid.devices or max(_least(self._exe), grid.partitions or 1)
+        files = map(Files(own.inputs).of, range(self.devices))
+        self._leaves = self._exe.parameters
+        self._found = [given_inputs(self._leaves, own.inputs) for own in files]
+        feeds = any(request.kind in ("infeed", "recv") for request in self._exe.manifest.transfers.values())
+        self._drawn = [leaf for leaf in self._leaves if any(leaf.name not in found for found in self._found)]
+        self.draws_any = feeds or bool(self._drawn)
+        """True if one draw differs from another: not all arguments are given."""
+
+    def given(self, draw: Draw) -> _Arguments:
+        """The arguments of a draw. Where the program refuses their sizes, or does not end, they are drawn again."""
+        again = any(leaf.sizes for leaf in self._drawn) or (self.draws_any and self.drawing.steers)
+        for attempt in range(ATTEMPTS):
+            last = not again or attempt == ATTEMPTS - 1
+            own = [replace(draw, device=d, attempt=attempt) for d in range(self.devices)]
+            inputs = [filled(self._leaves, found, self.drawing, x) for found, x in zip(self._found, own)]
+            hosts = [MadeUpHost(self.drawing, x) for x in own]
+            try:
+                expected = reference.evaluate_with(
+                    self._module,
+                    inputs,
+                    hosts,
+                    num_partitions=self._partitions,
+                    most_trips=None if last else _MOST_TRIPS,
+                )
+            except (ArgumentError, LimitError, RunError, ValueError):
+                if last:
+                    raise
+            else:
+                return _Arguments(own, inputs, hosts, expected)
+        raise AssertionError("the last attempt gives arguments or raises")
+
+    def run(self, given: _Arguments) -> tuple[list[tuple[str, str]], list[Array], list[Array]]:
+        """Names and types of the results and of what goes to hosts, their arrays, and what is expected."""
+        exe = self._exe or load(self._artifact)
+        self._exe = None if _keeps_states(self._module) else exe
+        came: list[list[Array]] = [[] for _ in given.hosts]
+        fed = [_as_fed(exe, host, own) for host, own in zip(given.hosts, came)]
+        if self.devices == 1:
+            actual = [exe.run(*given.inputs[0], **fed[0])]
+        else:
+            together: dict[str, Any] = {end: [own[end] for own in fed] for end in fed[0]}
+            actual = exe.run_replicated(given.inputs, num_partitions=self._partitions, **together)
+        leaves, outputs = [], []
+        for d, host in enumerate(given.hosts):
+            of = f"device {d}: " if self.devices > 1 else ""
+            put_out = [(x.name, a) for x, arrays in host.came for a in arrays]
+            leaves += [(f"{of}{leaf.name}", str(leaf)) for leaf in exe.results]
+            leaves += [(f"{of}{x} (to the host)", f"{a.dtype}{list(a.shape)}") for x, a in put_out]
+            outputs += [*given.expected[d], *(a for _, a in put_out)]
+        return leaves, [x for own, more in zip(actual, came) for x in (*own, *more)], outputs
+
+    def growth(self, given: _Arguments) -> Growth | None:
+        """Returns a function that gives the tolerances for the results of a draw, as far as rounding errors grow on
+        their way through the module; None where the evaluator needs more than arguments."""
+        if self.devices > 1 or self._exe is None or self._exe.manifest.transfers:
+            return None
+        return lambda: grown_tolerance(self._module, given.inputs[0], given.expected[0])
+
+
+def _keeps_states(module: Module) -> bool:
+    """Returns True if an instance goes on from its last run, where the evaluator begins anew."""
+    return any(x.opcode in ("rng", "rng-get-and-update-state") for x in module.instructions())
 
 
 def _isolated(
@@ -97,13 +193,20 @@ def _isolated(
     module: Module,
     options: Options,
     arguments: list[Array],
+    host: MadeUpHost,
     agree: bool,
     reproducer: Path | None,
     facts: dict[str, Any],
 ) -> bool:
     """Prints the first instruction that differs, and writes the reproducer. Returns false, or `agree` if none does."""
     with console.status("isolating") as status:
-        found = isolate(module, arguments, compiled(options), lambda text: status.update(Text(f"isolating: {text}")))
+        found = isolate(
+            module,
+            arguments,
+            compiled(options),
+            lambda text: status.update(Text(f"isolating: {text}")),
+            host,
+        )
     if found is None:
         reason = "every instruction agrees, too" if agree else "rounding errors grow on their way through the module"
         console.print(f"no instruction differs, by itself or with those around it: {reason}")
@@ -158,47 +261,105 @@ def _as_fed(exe: Executable, host: MadeUpHost, came: list[Array]) -> dict[str, A
     return ends
 
 
-def _print_results(
-    console: Console,
-    module: Module,
-    leaves: Sequence[tuple[str, str]],
-    actual: Sequence[Array],
-    expected: Sequence[Array],
-    tolerance: float | None,
-    facts: dict[str, Any],
-) -> bool:
-    table = report.table("result", "type", ">worst abs", ">worst rel", ">worst ulp", "worst at", ">differing", "")
-    agree, usual = len(actual) == len(expected), tolerance_in(module)
-    for (name, type_), a, b in zip(leaves, actual, expected):
-        if (a.dtype, a.shape) != (b.dtype, b.shape):
-            raise RunError(
-                f"result '{name}' is {a.dtype}{list(a.shape)}, but the evaluator gives {b.dtype}{list(b.shape)}"
+@dataclass(frozen=True, slots=True)
+class _Compared:
+    """A result in one draw."""
+
+    draw: Draw
+    worst: compare.Difference
+    count: int
+    elements: int
+    allowed: float
+    """The usual difference, relative to the result's largest value."""
+    grown: bool
+    """True if the difference is larger, and rounding errors explain it."""
+
+
+class _Comparison:
+    """Results of all draws beside what is expected."""
+
+    def __init__(self, module: Module, tolerance: float | None) -> None:
+        self._usual, self._tolerance = tolerance_in(module), tolerance
+        self._results: dict[tuple[str, int], tuple[str, list[_Compared]]] = {}
+        self.draws: dict[Draw, bool] = {}
+        """The draws so far, each with True if all its results agree."""
+
+    @property
+    def agree(self) -> bool:
+        """True if the results of all draws agree."""
+        return all(self.draws.values())
+
+    def add(
+        self,
+        draw: Draw,
+        leaves: Sequence[tuple[str, str]],
+        actual: Sequence[Array],
+        expected: Sequence[Array],
+        growth: Growth | None,
+    ) -> bool:
+        """Compares the results of a draw, named and typed. Returns True if they agree. Where they do not by the usual
+        tolerance, `growth` says whether rounding explains it."""
+        agree = len(actual) == len(expected)
+        seen: dict[str, int] = {}
+        grown: Callable[[int, Array], compare.Tolerance] | None = None
+        for i, ((name, type_), a, b) in enumerate(zip(leaves, actual, expected)):
+            if (a.dtype, a.shape) != (b.dtype, b.shape):
+                raise RunError(
+                    f"result '{name}' is {a.dtype}{list(a.shape)}, but the evaluator gives {b.dtype}{list(b.shape)}"
+                )
+            allowed = self._usual(a.dtype) if self._tolerance is None else compare.Tolerance(self._tolerance)
+            count = int(np.count_nonzero(compare.differing(a, b, allowed)))
+            more = False
+            if count and allowed.relative and self._tolerance is None and growth is not None:
+                grown = grown or growth()
+                fewer = int(np.count_nonzero(compare.differing(a, b, grown(i, b))))
+                more, count = not fewer, fewer
+            agree &= not count
+            key = (name, seen.setdefault(name, 0))
+            seen[name] += 1
+            found = self._results.setdefault(key, (type_, []))[1]
+            found.append(_Compared(draw, compare.difference(a, b), count, a.size, float(allowed.relative), more))
+        self.draws[draw] = agree
+        return agree
+
+    def print(self, console: Console, facts: dict[str, Any]) -> None:
+        """Prints each result in the draw in which it is worst, and which draws differ."""
+        table = report.table("result", "type", ">worst abs", ">worst rel", ">worst ulp", "worst at", ">differing", "")
+        several = len(self.draws) > 1
+        for (name, _), (type_, found) in self._results.items():
+            x = max(found, key=lambda own: (own.count, own.worst.relative))
+            facts.setdefault("results", []).append(
+                {
+                    "name": name,
+                    "type": type_,
+                    "worst_absolute": report.plain(float(x.worst.absolute)),
+                    "worst_relative": report.plain(float(x.worst.relative)),
+                    "worst_ulp": None if x.worst.ulp is None else int(x.worst.ulp),
+                    "worst_at": None if x.worst.at is None else [int(i) for i in x.worst.at],
+                    "differing": x.count,
+                    "elements": x.elements,
+                    "allowed_relative": report.plain(x.allowed),
+                    "rounding_grows": x.grown,
+                    "draw": x.draw.number + 1,
+                }
             )
-        worst = compare.difference(a, b)
-        allowed = usual(a.dtype) if tolerance is None else compare.Tolerance(tolerance)
-        count = int(np.count_nonzero(compare.differing(a, b, allowed)))
-        agree &= not count
-        facts.setdefault("results", []).append(
-            {
-                "name": name,
-                "type": type_,
-                "worst_absolute": report.plain(float(worst.absolute)),
-                "worst_relative": report.plain(float(worst.relative)),
-                "worst_ulp": None if worst.ulp is None else int(worst.ulp),
-                "worst_at": None if worst.at is None else [int(i) for i in worst.at],
-                "differing": count,
-                "elements": a.size,
-                "allowed_relative": report.plain(float(allowed.relative)),
-            }
-        )
-        at = "" if worst.at is None else str(list(worst.at))
-        ulp = "" if worst.ulp is None else str(worst.ulp)
-        verdict = Text(f"differs (allowed {allowed.relative:.1e})", "bold red") if count else Text("ok", "green")
-        table.add_row(
-            name, type_, f"{worst.absolute:.2e}", f"{worst.relative:.1e}", ulp, at, f"{count:,} of {a.size:,}", verdict
-        )
-    console.print(table)
-    return agree
+            at = "" if x.worst.at is None else str(list(x.worst.at))
+            ulp = "" if x.worst.ulp is None else str(x.worst.ulp)
+            where = f" in draw {x.draw.number + 1}" if several else ""
+            verdict = Text("ok, rounding errors grow" if x.grown else "ok", "green")
+            if x.count:
+                verdict = Text(f"differs{where} (allowed {x.allowed:.1e})", "bold red")
+            numbers = (f"{x.worst.absolute:.2e}", f"{x.worst.relative:.1e}", ulp, at)
+            table.add_row(name, type_, *numbers, f"{x.count:,} of {x.elements:,}", verdict)
+        console.print(table)
+        for draw, agree in self.draws.items() if several else ():
+            if not agree:
+                console.print(Text.assemble((str(draw), "bold"), f", seed {draw.seed}, differs"))
+        facts["draws"] = [
+            {"number": draw.number + 1, "kind": draw.kind.value, "agree": agree} for draw, agree in self.draws.items()
+        ]
+        if several and self.agree:
+            console.print(f"{counted(len(self.draws), 'draw')} of arguments agree")
 
 
 def _print_finding(console: Console, found: Finding) -> None:

@@ -139,7 +139,7 @@ def _gaps(actual: Array, expected: Array) -> Array:
     if not (actual != expected).any():
         return np.zeros(actual.shape)
     wide = [x.astype(object if x.dtype.itemsize == 8 else np.int64) for x in (actual, expected)]
-    return np.abs(wide[0] - wide[1]).astype(np.float64)
+    return np.asarray(np.abs(wide[0] - wide[1])).astype(np.float64)
 
 
 def _scale(expected: Array) -> float:

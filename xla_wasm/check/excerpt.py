@@ -214,16 +214,23 @@ def tolerance_in(module: Module) -> Callable[[np.dtype[Any]], Tolerance]:
 
 
 def beyond_rounding(module: Module, arguments: Sequence[Array], actual: Value, expected: Value) -> Verdict | None:
-    """The first leaf that differs by more than rounding errors explain, those of the arguments included.
+    """The first leaf that differs by more than rounding errors explain, those of the arguments included."""
+    usual = tolerance_in(module)
+    verdict = first_difference(actual, expected, lambda i, leaf: usual(leaf.dtype))
+    if verdict is None:
+        return None
+    return first_difference(actual, expected, grown_tolerance(module, arguments, flattened(expected)))
+
+
+def grown_tolerance(
+    module: Module, arguments: Sequence[Array], true: Sequence[Array]
+) -> Callable[[int, Array], Tolerance]:
+    """The tolerance for each leaf of the result, given what the evaluator makes of the arguments.
 
     What small changes of the arguments do to the result shows how it magnifies errors: differences of nearly equal
     numbers, long loops.
     """
     usual = tolerance_in(module)
-    verdict = first_difference(actual, expected, lambda i, leaf: usual(leaf.dtype))
-    if verdict is None:
-        return None
-    true = flattened(expected)
     moved = [_change(evaluate(module, *_disturbed(arguments, seed)), true) for seed in range(_TRIALS)]
 
     def allowed(i: int, leaf: Array) -> Tolerance:
@@ -236,7 +243,7 @@ def beyond_rounding(module: Module, arguments: Sequence[Array], actual: Value, e
             1.0, at_least.ulp, max(at_least.relative * scale, _MAGNIFIED * max(change[i] for change in moved))
         )
 
-    return first_difference(actual, expected, allowed)
+    return allowed
 
 
 def _disturbed(arguments: Sequence[Array], seed: int) -> list[Array]:

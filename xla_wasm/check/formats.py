@@ -16,6 +16,7 @@ from ..errors import counted
 from ..hlo.ir import Module
 from ..host.executor import load
 from ..options import Options
+from .draws import Draw, Drawing
 
 if TYPE_CHECKING:
     from ..command.base import Engine, Weights
@@ -48,7 +49,7 @@ def check_formats(
             ),
         )
     )
-    given = arguments(exact.parameters, own.inputs, True, own.seed)
+    given = arguments(exact.parameters, own.inputs, Drawing(module), Draw(0, own.seed))
     taken = []
     for leaf, array in zip(stored.parameters, given, strict=True):
         if leaf.kind == "weight":

@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 
-from ..command.inputs import MadeUpHost
 from ..dataclass import dataclass, replace
 from ..errors import RunError, UnsupportedError, XlaWasmError, counted
 from ..hlo.ir import Computation, Instruction, Module
 from ..ops.dtypes import Array, Value, nested
 from ..ops.exactness import is_constant, is_structure
+from ..ops.hostio.reference import HostSide
 from ..ops.hostio.transfers import Starts
 from ..ops.table import OPS
 from ..passes import pipeline
@@ -66,11 +66,16 @@ class Finding:
 
 
 def isolate(
-    module: Module, arrays: Sequence[Array], run: Run, notify: Callable[[str], None] = lambda text: None
+    module: Module,
+    arrays: Sequence[Array],
+    run: Run,
+    notify: Callable[[str], None] = lambda text: None,
+    host: HostSide | None = None,
 ) -> Finding | None:
-    """The first instruction of the module that differs on these flattened arguments; None if none does."""
+    """The first instruction of the module that differs on these flattened arguments, and what the host feeds; None if
+    none does."""
     prepared, arguments = _prepared(module, arrays)
-    search = _Search(run, notify, Starts(prepared.instructions()))
+    search = _Search(run, notify, Starts(prepared.instructions()), host)
     with np.errstate(all="ignore"):
         flat = iter(arguments)
         found = search.computation(prepared.entry, [nested(p.shape, flat) for p in prepared.entry.parameters], ())
@@ -116,10 +121,10 @@ def _prepared(module: Module, arrays: Sequence[Array]) -> tuple[Module, list[Arr
 
 
 class _Search:
-    def __init__(self, run: Run, notify: Callable[[str], None], starts: Starts):
+    def __init__(self, run: Run, notify: Callable[[str], None], starts: Starts, host: HostSide | None):
         self.run = run
         self.notify = notify
-        self.evaluator = Evaluator(precise=False, host=MadeUpHost(0), starts=starts)
+        self.evaluator = Evaluator(precise=False, host=host, starts=starts)
         self._parts: dict[Computation, Excerpt] = {}
 
     def computation(self, computation: Computation, args: list[Value], path: tuple[str, ...]) -> Finding | None:

@@ -134,7 +134,7 @@ SetOption = Annotated[
         "PREFIX.NAME. Repeatable.",
     ),
 ]
-SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of the random inputs.")]
+SeedOption = Annotated[int, typer.Option("--seed", min=0, help="Seed of made-up inputs.")]
 
 
 JsonOption = Annotated[bool, typer.Option("--json", help="Print facts as JSON, for programs.")]

@@ -42,7 +42,10 @@ def check(
     weights: Weights,
     as_json: JsonOption = False,
 ) -> None:
-    """Compares the compiled MODULE with the reference evaluator, on random inputs where --input gives none.
+    """Compares the compiled MODULE with the reference evaluator, on made-up inputs where --input gives none.
+
+    Made-up inputs are drawn several times: ordinary numbers with indices inside their bounds, then repeated and sorted
+    ones, then special numbers and indices outside. What differs is said for each draw.
 
     Inputs are arrays in files; bfloat16 and its like as NumPy saves them, or as any type that holds the same values.
     Integers must be equal, sums may differ by some hundred rounding errors.
@@ -67,6 +70,8 @@ def check(
                 "--weight-format compares whole results on one device: leave --isolate, --devices and "
                 "--num-partitions out"
             )
+        if given.draws is not None:
+            raise ArgumentError("--weight-format compares results on one draw of inputs: leave --draws out")
         source = module_of(module, "check", given.dim)
         with report.progress(f"checking {source.name}"):
             agree = check_formats(console, source, engine, weights, given, tolerance, facts)

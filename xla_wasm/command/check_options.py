@@ -13,11 +13,20 @@ from .base import DimOption, InputOption, SeedOption
 
 @dataclass(frozen=True)
 class Given:
-    """The module's inputs; the others are random."""
+    """The module's inputs; the others are drawn."""
 
     inputs: InputOption = field(default_factory=list)
     dim: DimOption = field(default_factory=list)
     seed: SeedOption = 0
+    draws: Annotated[
+        int | None,
+        typer.Option(
+            "--draws",
+            min=1,
+            metavar="N",
+            help="Draws of arguments: by default 3, or fewer if they take more than 5 s.",
+        ),
+    ] = None
 
 
 @dataclass(frozen=True)

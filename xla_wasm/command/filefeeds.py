@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 
 from .. import files
+from ..check.draws import Draw, Drawing
 from ..errors import ArgumentError, counted
 from ..host.arrays import Array
 from ..host.leaf import Leaf
 from ..host.manifest import Manifest
-from .inputs import opened, random_array
+from .inputs import opened
 
 Key = tuple[str, str]
 """Kind and name of a transfer; infeed and outfeed have no name."""
@@ -35,9 +36,10 @@ class FileFeeds:
         outfeed: Path | None,
         recv: Sequence[str],
         send: Sequence[str],
-        seed: int | None,
+        drawing: Drawing | None,
+        draw: Draw,
     ) -> None:
-        """`recv` and `send` are pairs NAME=FILE and NAME=DIR; with a `seed`, what no file gives is made up."""
+        """`recv` and `send` are pairs NAME=FILE and NAME=DIR; with a `drawing`, what no file gives is made up."""
         self._leaves: dict[Key, list[tuple[Leaf, ...]]] = {}
         for request in manifest.transfers.values():
             self._leaves.setdefault((request.kind, request.target), []).append(request.results or request.operands)
@@ -52,7 +54,7 @@ class FileFeeds:
         for kind, given in (("infeed", infeed), ("outfeed", outfeed)):
             if given and (kind, "") not in self._leaves:
                 raise ArgumentError(f"--{kind}: the module has no {kind}, leave it out")
-        self._seed = seed
+        self._drawing, self._draw = drawing, draw
         self.came: list[tuple[str, list[Array]]] = []
 
     def _named(self, kind: str, pair: str) -> tuple[str, Path]:
@@ -90,12 +92,11 @@ class FileFeeds:
             arrays = opened(path).listed(known, sizes)
             yield arrays[0] if len(arrays) == 1 else tuple(arrays)
         if (
-            self._seed is not None
+            self._drawing is not None
             and len({tuple(leaf.dimensions for leaf in leaves) for leaves in shapes}) == len(types) == 1
         ):
-            rng = np.random.default_rng(self._seed)
-            while True:
-                yield tuple(random_array(rng, leaf.element_type, leaf.dimensions) for leaf in shapes[0])
+            for number in itertools.count():
+                yield tuple(self._drawing.item(self._draw, number, key[1] or None, shapes[0]))
 
     def _sink(self, kind: str, name: str) -> Any:
         count = itertools.count()

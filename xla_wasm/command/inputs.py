@@ -1,4 +1,4 @@
-"""Arrays for the command line: inputs, weights and states from files, and random values where there are none."""
+"""Arrays for the command line: inputs, weights and states from files, and drawn ones where there are none."""
 
 from __future__ import annotations
 
@@ -7,52 +7,53 @@ import sys
 from collections.abc import Container, Iterable, Mapping, Sequence
 from math import prod
 from pathlib import Path
-from typing import Any
-
-import numpy as np
 
 from ..artifact import Artifact
+from ..check.draws import Draw, Drawing
 from ..compiler import compile
 from ..errors import ArgumentError, counted
-from ..hlo.ir import Instruction, Module
-from ..hlo.shape import Shape
+from ..hlo.ir import Module
 from ..hlo.signature import leaf_pairs, parameter_leaves, result_leaves
-from ..hlo.types import TYPES
 from ..host.arrayfiles import File, Sized, held_in, some, typed
-from ..host.arrays import Array, dtype_of
+from ..host.arrays import Array
 from ..host.leaf import Leaf
-from ..ops.dtypes import Value, accepted, flattened, nested
-from ..ops.hostio.reference import HostSide
 from ..options import Options
 from .base import Engine
 from .opening import STDIN, no_such_file, state_pairs
 
 
-def arguments(leaves: Iterable[Leaf], given: Sequence[str], fill: bool, seed: int) -> list[Array]:
-    """The inputs of a run: those that `--input` gives, the others random if `fill`. Shapes and dtypes are checked by
-    `run`.
-
-    X.NPY is the next input that has none, NAME=X.NPY the one of that name. An .npz or a safetensors file gives the
-    inputs that are called as its arrays are; if none is, and the file has no names of its own, as `numpy.savez(file, a,
-    b)` writes it, the next ones.
-    """
+def arguments(leaves: Iterable[Leaf], given: Sequence[str], drawing: Drawing | None, draw: Draw) -> list[Array]:
+    """The inputs of a run: those that `--input` gives, the others drawn, if there is a drawing. Shapes and dtypes are
+    checked by `run`."""
     leaves = [leaf for leaf in leaves if leaf.kind == "input"]
-    found: dict[str, Array] = {}
-    for text in given:
-        found |= _inputs(leaves, text, found)
+    found = given_inputs(leaves, given)
     missing = [leaf for leaf in leaves if leaf.name not in found]
-    if missing and not fill:
+    if drawing is None and missing:
         first = missing[0]
         others = f" (and {counted(len(missing) - 1, 'other')})" if len(missing) > 1 else ""
         raise ArgumentError(
             f"an input is missing{others}: -i {first.name}=X.NPY, of type {first}; --random-inputs makes up what is "
             f"not given"
         )
-    rng = np.random.default_rng(seed)
-    return [
-        found[leaf.name] if leaf.name in found else random_array(rng, leaf.element_type, leaf.dimensions)
-        for leaf in leaves
-    ]
+    return filled(leaves, found, drawing or Drawing(), draw)
+
+
+def given_inputs(leaves: Sequence[Leaf], given: Sequence[str]) -> dict[str, Array]:
+    """The inputs that `--input` gives, by name.
+
+    X.NPY is the next input that has none, NAME=X.NPY the one of that name. An .npz or a safetensors file gives the
+    inputs that are called as its arrays are; if none is, and the file has no names of its own, as `numpy.savez(file, a,
+    b)` writes it, the next ones.
+    """
+    found: dict[str, Array] = {}
+    for text in given:
+        found |= _inputs(leaves, text, found)
+    return found
+
+
+def filled(leaves: Iterable[Leaf], found: Mapping[str, Array], drawing: Drawing, draw: Draw) -> list[Array]:
+    """The inputs that have been found, the others drawn."""
+    return [found[x.name] if x.name in found else drawing.input(draw, x.name, x) for x in leaves]
 
 
 def _inputs(leaves: Sequence[Leaf], text: str, found: Mapping[str, Array]) -> dict[str, Array]:
@@ -173,43 +174,6 @@ def _are(count: int, what: str) -> str:
     return f"{'is' if count == 1 else 'are'} {counted(count, what)}"
 
 
-class MadeUpHost(HostSide):
-    """A host that feeds random arrays, whatever is asked for, and keeps both what it has fed and what has come out."""
-
-    def __init__(self, seed: int) -> None:
-        super().__init__()
-        self._rng = np.random.default_rng(seed)
-        self.fed: dict[str | None, list[Any]] = {}
-        self.came: list[tuple[Instruction, list[Array]]] = []
-        """The items that came out, each with its instruction."""
-
-    def next(self, instr: Instruction, name: str | None, shape: Shape, precise: bool) -> Value:
-        """An item of random arrays; dynamic dimensions have the size of their bounds."""
-        leaves = [leaf for _, leaf in shape.leaves()]
-        arrays = [random_array(self._rng, leaf.element_type, leaf.dimensions) for leaf in leaves]
-        self.fed.setdefault(name, []).append(tuple(arrays))
-        return nested(shape, iter([accepted(instr.where, leaf, x, precise) for leaf, x in zip(leaves, arrays)]))
-
-    def give(self, instr: Instruction, name: str | None, value: Value) -> None:
-        """Keeps it."""
-        self.came.append((instr, [np.array(array) for array in flattened(value)]))
-
-
 def opened(path: str | Path) -> File:
     """A file of arrays; STDIN is standard input."""
     return File(path, sys.stdin.buffer if path == STDIN else None)
-
-
-def random_array(rng: np.random.Generator, element_type: str, shape: tuple[int, ...]) -> Array:
-    """Normal floats and complex numbers (positive where the type has no sign), integers from 0 to 9 or any of a small
-    type."""
-    dtype, element = dtype_of(element_type), TYPES[element_type]
-    if element.kind == "pred":
-        return rng.integers(0, 2, shape).astype(dtype)
-    if element.kind in ("signed", "unsigned"):
-        low = -(1 << (element.bits - 1)) if element.kind == "signed" and element.bits < 8 else 0
-        return np.asarray(rng.integers(low, min(low + (1 << element.bits), 10), shape)).astype(np.int64).astype(dtype)
-    values: Any = rng.standard_normal(shape)
-    if element_type == "f8e8m0fnu":
-        values = np.exp2(values)
-    return np.asarray(values + 1j * rng.standard_normal(shape) if dtype.kind == "c" else values).astype(dtype)

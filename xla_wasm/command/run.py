@@ -138,11 +138,15 @@ def run(
         mpi = mpi or launch.rank() is not None
         launch.supervise()
 
+    from ..check.draws import Drawing
+    from ..hlo.ir import Module
     from ..host.executor import load
     from .inputs import compiled_with
     from .running import Files, Several, run
 
     several = Several(devices.devices, devices.partitions, mpi, devices.timeout) if devices.replicated else None
+    source, threads = read(path, given.dim), repeats.threads
+    drawing = Drawing(source if isinstance(source, Module) else None) if given.random_inputs else None
     files = Files(
         given.inputs,
         given.settings,
@@ -151,10 +155,9 @@ def run(
         feeds.outfeed,
         feeds.recv,
         feeds.send,
-        given.random_inputs,
+        drawing,
         given.seed,
     )
-    source, threads = read(path, given.dim), repeats.threads
     with report.progress(f"preparing {path.name}"):
         artifact = compiled_with(source, engine, files.of(0).settings, threads is not None and threads > 1)
         exe = load(artifact, threads=threads)

@@ -14,16 +14,18 @@ from urllib.parse import quote
 import numpy as np
 from rich.console import Console
 
+from ..check.draws import Draw, Drawing
 from ..dataclass import dataclass, field
 from ..errors import ArgumentError, XlaWasmError, counted
 from ..files import make_folder, writing
+from ..hlo.shape import Shape
 from ..host import mpi
 from ..host.arrays import Array
 from ..host.executor import Executable
 from ..host.grid import check_alone
 from . import report
 from .filefeeds import FileFeeds
-from .inputs import arguments, held_values, random_array
+from .inputs import arguments, held_values
 from .opening import STDIN
 
 RANK = "{rank}"
@@ -49,8 +51,10 @@ class Files:
     outfeed: str | None = None
     recv: Sequence[str] = ()
     send: Sequence[str] = ()
-    random: bool = False
+    drawing: Drawing | None = None
+    """Draws what no file gives."""
     seed: int = 0
+    device: int = 0
 
     def of(self, device: int) -> Files:
         """Returns the files of one device, with its number for RANK. Made-up inputs differ from device to device."""
@@ -61,7 +65,12 @@ class Files:
         lists = (tuple(map(named, texts)) for texts in (self.inputs, self.settings, self.infeed, self.recv, self.send))
         inputs, settings, infeed, recv, send = lists
         output, outfeed = (None if text is None else named(text) for text in (self.output, self.outfeed))
-        return Files(inputs, settings, output, infeed, outfeed, recv, send, self.random, self.seed + device)
+        return Files(inputs, settings, output, infeed, outfeed, recv, send, self.drawing, self.seed, device)
+
+    @property
+    def draw(self) -> Draw:
+        """The draw of what no file gives."""
+        return Draw(0, self.seed, self.device)
 
     def check_outputs(self, results: Sequence[str]) -> None:
         """Raises an error if what comes out would overwrite what else comes out, or what goes in. `results` are the
@@ -284,10 +293,11 @@ def _part(exe: Executable, files: Files, device: int) -> _Part:
         Path(files.outfeed) if files.outfeed is not None else None,
         files.recv,
         files.send,
-        files.seed if files.random else None,
+        files.drawing,
+        files.draw,
     )
     files.check_outputs([leaf.name for leaf in exe.results if leaf.kind == "output"])
-    return _Part(device, files, arguments(exe.parameters, files.inputs, files.random, files.seed), feeds)
+    return _Part(device, files, arguments(exe.parameters, files.inputs, files.drawing, files.draw), feeds)
 
 
 def _caller(exe: Executable, parts: list[_Part], several: Several | None, comm: Any) -> Callable[[], list[list[Array]]]:
@@ -384,7 +394,7 @@ def _save(file: Any, names: Sequence[str], arrays: Sequence[Array], archive: boo
 
 
 def _set_values(exe: Executable, files: Files, devices: Sequence[int]) -> None:
-    """Sets weights and states from the files of `--set`, and weights that it leaves out to random values, or says that
+    """Sets weights and states from the files of `--set`, and weights that it leaves out to drawn values, or says that
     they are missing."""
     held = {leaf.name: leaf for leaf in exe.parameters if leaf.kind != "input"}
     left = {leaf.name: leaf for leaf in exe.parameters if leaf.kind == "weight"}
@@ -393,7 +403,9 @@ def _set_values(exe: Executable, files: Files, devices: Sequence[int]) -> None:
         for name, array in held_values(held, settings).items():
             exe.set(name, array, device)
             left.pop(name, None)
-    if left and not files.random:
+    if not left:
+        return
+    if files.drawing is None:
         first = next(iter(left.values()))
         if len(left) == 1:
             raise ArgumentError(
@@ -404,11 +416,9 @@ def _set_values(exe: Executable, files: Files, devices: Sequence[int]) -> None:
             f"--set FILE for "
             "an .npz or a safetensors file that has them by name; --random-inputs makes them up"
         )
-    rng = np.random.default_rng(files.seed)
     for leaf in left.values():
-        exe.set(
-            leaf.name, random_array(rng, leaf.element_type, leaf.shards.dimensions if leaf.shards else leaf.dimensions)
-        )
+        whole = Shape(leaf.element_type, leaf.shards.dimensions) if leaf.shards else leaf
+        exe.set(leaf.name, files.drawing.input(files.draw, leaf.name, whole))
 
 
 def _times(call: Callable[[], object], iterations: int) -> list[float]:

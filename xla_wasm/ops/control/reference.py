@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ...errors import LimitError
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ..dtypes import DTYPES, Value
@@ -32,6 +33,10 @@ def _while(instr: Instruction, operands: list[Value], call: Any) -> Value:
     body, condition = instr.called
     state = operands[0]
     while bool(call(condition, state)):
+        if call.trips_left is not None:
+            call.trips_left -= 1
+            if call.trips_left < 0:
+                raise LimitError(f"{instr.where}: the program takes too many trips")
         state = call(body, state)
     return state
 
