@@ -15,16 +15,11 @@ from .. import files
 from ..artifact import Artifact
 from ..errors import XlaWasmError
 from ..hlo.ir import Instruction, Module
-from ..hlo.proto.schema import MESSAGES
-from ..hlo.proto.wire import decode, encode
 from ..options import Options
 
 MOST_BYTES = 1 << 30
 """The largest size of a folder, unless somebody says otherwise."""
 _SUFFIX = ".wasm"
-_MODULE = MESSAGES["HloModuleProto"]
-_OF_THE_PROCESS = ("id", "stack_frame_index")
-"""Fields of a module that say when and from which lines it was made."""
 _ABANDONED = 3600
 """Seconds after which the beginning of a file belongs to a process that has ended."""
 
@@ -113,16 +108,10 @@ def _without_places(module: Module) -> Iterator[None]:
     """A module without the places in its user's sources that its instructions came from."""
     saved: list[Instruction] = [x for x in module.instructions() if x.metadata is not None]
     metadata = [x.metadata for x in saved]
-    unknown = module.unknown
-    fields = decode(_MODULE, unknown)
-    for name in _OF_THE_PROCESS:
-        fields.pop(name, None)
     try:
-        module.unknown = encode(_MODULE, fields)
         for x in saved:
             x.metadata = type(x.metadata)(op_name=x.metadata.op_name) if x.metadata else None
         yield
     finally:
-        module.unknown = unknown
         for x, own in zip(saved, metadata):
             x.metadata = own

@@ -99,12 +99,24 @@ def _pad(w: Writer, x: Instruction) -> Instruction:
     return operand_if_alike(w, x) if all(p == PaddingDimension() for p in x.attrs["padding"]) else x
 
 
+_MOST_PARTS = 64
+"""Parts of a concatenation that takes over those of others: of many in a row each would have all before it."""
+
+
 def _concatenate(w: Writer, x: Instruction) -> Instruction:
-    """Without the parts that have no element."""
+    """Without the parts that have no element, and of the parts of concatenations along the same dimension."""
+    dimensions = x.attrs["dimensions"]
     parts = [o for o in x.operands if o.shape.size]
     if len(parts) == 1:
         return parts[0]
-    return w.concatenate(parts, *x.attrs["dimensions"]) if 0 < len(parts) < len(x.operands) else x
+    inner = [
+        part
+        for o in parts
+        for part in (o.operands if o.opcode == "concatenate" and o.attrs["dimensions"] == dimensions else (o,))
+    ]
+    if len(inner) <= _MOST_PARTS:
+        parts = inner
+    return w.concatenate(parts, *dimensions) if parts and parts != x.operands else x
 
 
 SIMPLIFY: dict[str, Rule] = {
