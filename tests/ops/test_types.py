@@ -11,9 +11,9 @@ import pytest
 
 import xla_wasm
 from tests.support import closeness, xla_cpu
-from tests.support.closeness import assert_all, equal
+from tests.support.closeness import Array, assert_all, equal
 from tests.support.differential import differential, run
-from tests.support.element_types import BELOW_A_BYTE, Array, bounds
+from tests.support.element_types import BELOW_A_BYTE, bounds
 from tests.support.small_modules import module_of, operation
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import DotDimensionNumbers, Window, WindowDimension
@@ -162,40 +162,84 @@ def _scalar_op(opcode: str, element_type: str) -> Computation:
     return b.build(b.op(opcode, b.parameter(0, shape(element_type)), b.parameter(1, shape(element_type))))
 
 
+def _decaying_sum(element_type: str) -> Computation:
+    """x * 3/4 + y"""
+    b = Builder("decaying")
+    x, y = (b.parameter(i, shape(element_type)) for i in range(2))
+    return b.build(b.op("add", b.op("multiply", x, b.constant(shape(element_type), [0.75])), y))
+
+
+def _near_one(element_type: str, dims: tuple[int, ...]) -> Array:
+    """Numbers whose sums are exact in f32."""
+    return (np.random.default_rng(3).normal(size=dims) * 0.1 + 1).astype(DTYPES[element_type])
+
+
+_REDUCED = (((3, 250), (1,)), ((33, 5), (0,)), ((5000,), (0,)), ((40, 6, 20), (0, 2)), ((7, 32), (1,)))
+
+
 @pytest.mark.parametrize("element_type", ["f16", "bf16", "f8e4m3fn", "f8e5m2", "f8e3m4"])
-@pytest.mark.parametrize("opcode", ["add", "multiply", "maximum"])
-@pytest.mark.parametrize(
-    "dims, reduced", [((3, 250), (1,)), ((33, 5), (0,)), ((5000,), (0,)), ((40, 6, 20), (0, 2)), ((7, 32), (1,))]
-)
-def test_reductions_round_at_every_step_as_on_xla(
-    element_type: str, opcode: str, dims: tuple[int, ...], reduced: tuple[int, ...]
+@pytest.mark.parametrize("reducer", ["maximum", "of two operations"])
+@pytest.mark.parametrize("dims, reduced", _REDUCED)
+def test_reductions_but_sums_and_products_round_at_every_step_as_on_xla(
+    element_type: str, reducer: str, dims: tuple[int, ...], reduced: tuple[int, ...]
 ) -> None:
-    rng = np.random.default_rng(3)
-    x = (rng.normal(size=dims) * 0.1 + 1).astype(DTYPES[element_type])
-    first = np.array(1, DTYPES[element_type])
-    module = module_of(
-        lambda b, p, z: b.op("reduce", p, z, called=[_scalar_op(opcode, element_type)], dimensions=reduced), x, first
-    )
+    x, first = _near_one(element_type, dims), np.array(1, DTYPES[element_type])
+    combine = _scalar_op("maximum", element_type) if reducer == "maximum" else _decaying_sum(element_type)
+    module = module_of(lambda b, p, z: b.op("reduce", p, z, called=[combine], dimensions=reduced), x, first)
     differential(module, x, first, judges=(xla_cpu.run, evaluate), near=closeness.same_bits)
 
 
+@pytest.mark.parametrize("element_type", ["f16", "bf16", "f8e4m3fn", "f8e5m2", "f8e3m4"])
+@pytest.mark.parametrize("opcode", ["add", "multiply"])
+@pytest.mark.parametrize("dims, reduced", _REDUCED)
+def test_sums_and_products_round_once(
+    element_type: str, opcode: str, dims: tuple[int, ...], reduced: tuple[int, ...]
+) -> None:
+    """The initial value counts as often as on XLA, once for each window of 32."""
+    x, first = _near_one(element_type, dims), np.array(1, DTYPES[element_type])
+    combine = _scalar_op(opcode, element_type)
+    module = module_of(lambda b, p, z: b.op("reduce", p, z, called=[combine], dimensions=reduced), x, first)
+    near = closeness.same_bits if opcode == "add" else closeness.within_ulp(1)
+    (actual,) = differential(module, x, first, targets=("simd128", "relaxed-simd"), near=near)
+    if element_type in ("f16", "bf16"):
+        (exact,), (of_xla,) = evaluate(module, x, first, precision="f64"), xla_cpu.run(module, x, first)
+        assert closeness.error(actual, exact) <= closeness.error(of_xla, exact)
+
+
+@pytest.mark.parametrize("element_type", ["f16", "bf16"])
+def test_an_initial_value_counts_as_often_as_on_xla(element_type: str) -> None:
+    """Once for each window of 32, of windows of 32, and at the end; also where one window covers all."""
+    x, first = np.zeros((2, 5000), DTYPES[element_type]), np.array(1, DTYPES[element_type])
+    add = _scalar_op("add", element_type)
+
+    def body(b: Builder, p: Instruction, z: Instruction) -> Instruction:
+        window = Window((WindowDimension(1), WindowDimension(5000)))
+        windows = b.op("reduce-window", p, z, called=[add], window=window)
+        return b.op("tuple", b.op("reduce", p, z, called=[add], dimensions=(1,)), windows)
+
+    differential(module_of(body, x, first), x, first, judges=(xla_cpu.run, evaluate), near=closeness.same_bits)
+
+
 @pytest.mark.parametrize("element_type", ["bf16", "f8e4m3fn"])
-def test_windows_and_scattered_sources_round_at_every_step_as_on_xla(element_type: str) -> None:
+@pytest.mark.parametrize("stepwise", [False, True])
+def test_windows_and_scattered_sources_round_as_reductions_do(element_type: str, stepwise: bool) -> None:
     rng = np.random.default_rng(4)
     x, source = (rng.normal(size=size).astype(DTYPES[element_type]) for size in (40, 31))
     zero = np.array(0, DTYPES[element_type])
-    add, window = _scalar_op("add", element_type), Window((WindowDimension(10),))
+    combine = _decaying_sum(element_type) if stepwise else _scalar_op("add", element_type)
+    window = Window((WindowDimension(10),))
 
     def body(b: Builder, p: Instruction, s: Instruction, z: Instruction) -> Instruction:
         ge = Builder("ge")
         chosen = ge.build(
             ge.op("compare", ge.parameter(0, shape(element_type)), ge.parameter(1, shape(element_type)), direction="GE")
         )
-        scattered = b.op("select-and-scatter", p, s, z, called=[chosen, add], window=window)
-        return b.op("tuple", scattered, b.op("reduce-window", p, z, called=[add], window=window))
+        scattered = b.op("select-and-scatter", p, s, z, called=[chosen, combine], window=window)
+        return b.op("tuple", scattered, b.op("reduce-window", p, z, called=[combine], window=window))
 
     module = module_of(body, x, source, zero)
-    differential(module, x, source, zero, judges=(xla_cpu.run, evaluate), near=closeness.same_bits)
+    judges = (xla_cpu.run, evaluate) if stepwise else (evaluate,)
+    differential(module, x, source, zero, judges=judges, near=closeness.same_bits)
 
 
 @pytest.mark.parametrize("element_type", ["f8e4m3fn", "f8e5m2", "f8e3m4", "f8e4m3b11fnuz"])

@@ -68,7 +68,7 @@ class Narrow(Enum):
     EXACT = "exact"
     """As COMPUTED, but the result is exact."""
     ACCUMULATED = "accumulated"
-    """Its computation computes with them, step by step."""
+    """Its computation computes with them: sums and products in f32, and anything else step by step."""
     COMBINED = "combined"
     """As ACCUMULATED, on what comes from other devices as it is."""
 

@@ -1,9 +1,9 @@
 """Computes with small floats (f16, bf16 and all of at most 8 bits) in f32: what stays of them is stored, moved and
 converted.
 
-An operation on them becomes one on f32 between conversions, so that its result is rounded once. So do the operations in
-the computation of a reduction: each of its steps rounds. Products accumulate in f32, and so do running sums and what
-takes one of its operands, which rounds nothing: there only what comes out at the end is rounded, if at all.
+An operation on them becomes one on f32 between conversions, so that its result is rounded once. Products accumulate in
+f32, and so do sums and other reductions by one operation: what comes out at the end is rounded. In the computation of
+any other reduction each operation rounds.
 
 The pass runs before operations are expanded, for an expansion should round no more often than the operation that it
 stands for, and again after it, for what expansions made.
@@ -12,15 +12,19 @@ stands for, and again after it, for what expansions made.
 from __future__ import annotations
 
 from functools import partial
+from typing import Any
 
-from ..dataclass import dataclass, field
+from ..dataclass import dataclass, field, replace
+from ..hlo.attrs import Window
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.literal import Literal
 from ..hlo.op import Narrow
 from ..hlo.shape import Shape
 from ..hlo.types import SMALL_FLOATS, THROUGH_F16
 from ..ops.reading import record
-from ..ops.window.cumulative import cumulative
+from ..ops.reduce.tree import free, step
+from ..ops.window.cumulative import stepwise
+from ..ops.window.expand import whole
 from ..writing.writer import Writer, walk
 
 _COMPUTING = (Narrow.COMPUTED, Narrow.EXACT)
@@ -30,7 +34,11 @@ def widen(module: Module) -> None:
     """Leaves no instruction that computes with small floats."""
     if not any(_has_small(x.shape) for x in module.instructions()):
         return
-    rewriting = _Rewriting({c: (c.instructions, c.root) for c in module.computations})
+    rewriting = _Rewriting(
+        {c: (c.instructions, c.root) for c in module.computations},
+        {x for x in module.instructions() if record(x).narrow is Narrow.ACCUMULATED and stepwise(x)},
+        {x for x in module.instructions() if x.opcode in ("reduce", "reduce-window") and not free(x)},
+    )
     for computation in module.computations:
         body = _Body(rewriting)
         computation.root = walk(computation.instructions, body.rounded, {})[computation.root].typed()
@@ -68,10 +76,12 @@ def _widened_by_xla(x: Instruction) -> bool:
 
 @dataclass(slots=True)
 class _Rewriting:
-    """One run of the pass: the computations as they were, those on f32 that stand for them, and all that are done, in
-    order."""
+    """One run of the pass: the computations as they were, and their reductions that round each step or have to be taken
+    apart as XLA does it; the computations on f32 that stand for them, and all that are done, in order."""
 
     before: dict[Computation, tuple[list[Instruction], Instruction]]
+    stepwise: set[Instruction]
+    apart: set[Instruction]
     on_f32: dict[tuple[Computation, bool], Computation] = field(default_factory=dict)
     done: list[Computation] = field(default_factory=list)
 
@@ -124,6 +134,22 @@ def _in_types_of(w: Writer, value: Instruction, shape: Shape) -> Instruction:
     return w.convert(value, shape.element_type)
 
 
+def _in_steps(w: Writer, given: list[Instruction], called: list[Computation]) -> tuple[Instruction, dict[str, Any]]:
+    """The first operand of a reduction after all of XLA's steps but the last one, and the attributes that it has then.
+
+    Whether it has them depends on its type, which is wider from here on.
+    """
+    array, attrs = given[0], dict[str, Any]()
+    window = w.x.attrs.get("window")
+    reduced = w.x.attrs["dimensions"] if window is None else whole(window.dimensions, array.shape.dimensions)
+    while (taken := step(array.shape.dimensions, reduced)) is not None:
+        array = w.op("reduce-window", array, given[1], called=called, window=taken)
+    if window is not None:
+        sizes = zip(window.dimensions, array.shape.dimensions)
+        attrs["window"] = Window(tuple(replace(v, size=n) if d in reduced else v for d, (v, n) in enumerate(sizes)))
+    return array, attrs
+
+
 class _Body:
     """A computation while it is rewritten."""
 
@@ -153,12 +179,16 @@ class _Body:
         return _Value(w, w.keep(x) if given == x.operands else w.clone(x, given))
 
     def computed(self, w: Writer, operands: list[_Value]) -> _Value:
-        """Computes in f32 and rounds once; of running sums and the like each result, not each step."""
+        """Computes in f32 and rounds once; a reduction that is `stepwise` each step."""
         x = w.x
         narrow = record(x).narrow
-        stepwise = narrow is Narrow.ACCUMULATED and not (x.opcode == "reduce-window" and cumulative(x) is not None)
+        rounding = x in self.rewriting.stepwise
         given = [o.as_made() if _widened_by_xla(x) else o.wide() for o in operands]
-        wide = w.clone(x, given, shape=_wide_shape(x.shape), called=[self.on_f32(c, stepwise) for c in x.called])
+        called = [self.on_f32(c, rounding) for c in x.called]
+        attrs: dict[str, Any] = {}
+        if x in self.rewriting.apart:
+            given[0], attrs = _in_steps(w, given, called)
+        wide = w.clone(x, given, shape=_wide_shape(x.shape), called=called, **attrs)
         typed = _in_types_of(w, wide, x.shape)
         if narrow in _COMPUTING and x.shape.element_type == "bf16":
             return _Value(w, typed, unrounded=wide)

@@ -105,7 +105,7 @@ def _scatter(instr: Instruction, operands: list[Value], call: Any) -> Value:
     positions = [np.broadcast_to(p, full).reshape(-1)[fits] for p in _window_positions(starts, sizes)]
     flat = np.ravel_multi_index(positions, dims) if positions else np.zeros(np.count_nonzero(fits), np.int64)
     lanes = [update.transpose(order).reshape(-1)[fits] for update in updates]
-    results = fold(instr.called[0], call, [x.reshape(-1) for x in xs], flat, lanes)
+    results = fold(instr.called[0], call, [x.reshape(-1) for x in xs], flat, lanes, stepwise=True)
     shaped = tuple(r.reshape(dims) for r in results)
     return shaped if instr.shape.is_tuple else shaped[0]
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...hlo.ir import Computation
-from ...hlo.types import TYPES
+from ...hlo.types import SMALL_FLOATS
 from ..dtypes import Array, Value, wide
 from ..elementwise.reference import BINARY
 from .monoids import monoid
@@ -16,30 +16,25 @@ from .monoids import monoid
 Combine = Callable[[Sequence[Array], Sequence[Array]], list[Array]]
 
 
-def combiner(computation: Computation, call: Any, at_once: bool = False) -> tuple[Combine, bool]:
+def combiner(computation: Computation, call: Any, stepwise: bool) -> tuple[Combine, bool]:
     """A function (accumulators, elements) -> accumulators over lanes, and whether accumulators are kept wide.
 
     Sums and products of one operand are kept in f64 and rounded only at the end: the reference is to be nearer to the
-    true value than what it judges. Any other computation runs as it is written, and floats narrower than f32 round at
-    every step, unless `at_once`: then they are held in f32.
+    true value than what it judges. Any other computation runs as it is written. Floats narrower than f32 are held in
+    f32, or where a reduction is `stepwise` round at every step.
     """
-    opcode = monoid(computation)
-    if opcode is not None and (at_once or not rounds(computation)):
+    opcode, type_ = monoid(computation), computation.root.shape.element_type
+    if opcode is not None and not (stepwise and type_ in SMALL_FLOATS):
         fn = BINARY[opcode]
         return lambda left, right: [fn(wide(left[0]), wide(right[0]))], True
-    return lambda left, right: _listed(call.lanes(computation, *left, *right, rounded=not at_once)), False
+    return lambda left, right: _listed(call.lanes(computation, *left, *right, rounded=stepwise)), False
 
 
-def rounds(computation: Computation) -> bool:
-    """Returns True if a reducer that is one operation makes floats narrower than f32 which are neither of its
-    operands."""
-    type_ = TYPES[computation.root.shape.element_type]
-    return type_.kind == "float" and type_.bits < 32 and computation.root.opcode in ("add", "multiply")
-
-
-def fold(computation: Computation, call: Any, xs: Sequence[Array], flat: Array, lanes: Sequence[Array]) -> list[Array]:
+def fold(
+    computation: Computation, call: Any, xs: Sequence[Array], flat: Array, lanes: Sequence[Array], stepwise: bool
+) -> list[Array]:
     """Combine values into elements of `xs` at flat positions, those of one element in order."""
-    combine, widen = combiner(computation, call)
+    combine, widen = combiner(computation, call, stepwise)
     results = [(wide(x) if widen else x).copy() for x in xs]
     by_target = np.argsort(flat, kind="stable")
     targets = flat[by_target]

@@ -9,6 +9,7 @@ import numpy as np
 
 from ...hlo.ir import Instruction
 from ..dtypes import DTYPES, Value, wide
+from ..window.cumulative import stepwise
 from ..window.reference import reduce_windows
 from .combine import combiner
 from .tree import free, step
@@ -34,10 +35,10 @@ def _reduce(instr: Instruction, operands: list[Value], call: Any) -> Value:
         return same if instr.shape.is_tuple else same[0]
     while not free(instr) and (window := step(xs[0].shape, dims)) is not None:
         steps = tuple(-(-size // w.size) for size, w in zip(xs[0].shape, window.dimensions))
-        xs = reduce_windows(instr.called[0], xs, inits, window.dimensions, steps, call)
+        xs = reduce_windows(instr.called[0], xs, inits, window.dimensions, steps, call, stepwise(instr))
     length = int(np.prod([xs[0].shape[d] for d in dims], dtype=np.int64))
     flat = [x.transpose([*dims, *kept]).reshape(length, *out) for x in xs]
-    combine, widen = combiner(instr.called[0], call)
+    combine, widen = combiner(instr.called[0], call, stepwise(instr))
     totals = [np.broadcast_to(init, out) for init in inits]
     if widen:
         rest = wide(flat[0])

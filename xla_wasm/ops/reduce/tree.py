@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ...hlo.attrs import Window, WindowDimension
 from ...hlo.ir import Instruction
-from ...hlo.types import TYPES
+from ...hlo.types import SMALL_FLOATS
 from .monoids import IDEMPOTENT, monoid
 from .neutral import neutral
 
@@ -37,16 +37,17 @@ def _window(size: int, window: int) -> WindowDimension:
 
 def free(x: Instruction) -> bool:
     """Returns True if all ways of taking a reduction apart give the same, but for the last bits of sums and products of
-    wide floats; or if XLA takes it at once, since it has several operands."""
+    floats; or if XLA takes it at once, since it has several operands."""
     if len(x.operands) != 2:
         return True
     opcode, dtype = monoid(x.called[0]), x.shape.element_type
     if opcode in IDEMPOTENT:
         return True
-    kind = TYPES[dtype].kind
-    if opcode is None or (kind == "float" and TYPES[dtype].bits < 32):
+    if opcode is None:
         return False
     if opcode == "add" and dtype in ("f32", "f64") and x.operands[0].shape.size >= _LIBRARY:
         return True
+    if dtype in SMALL_FLOATS:
+        dtype = "f32"  # which holds it
     init = x.operands[1]
     return init.opcode == "constant" and init.attrs["literal"].splat_value() == neutral(opcode, dtype)

@@ -12,7 +12,7 @@ from ...loop.builder import Builder, is_float
 from ...loop.ir import Val
 from ...loop.nest import fold, nest, scalar_nest
 from ...lowering.kernel import Kernel
-from ..reduce.monoids import MONOIDS
+from ..reduce.monoids import MONOIDS, monoids
 
 _LONG = 16
 """Elements from which on a running sum along the last dimension is taken in vectors of it; shorter ones go side by
@@ -78,6 +78,12 @@ def _tests_for_nan(x: Instruction) -> bool:
     return x.opcode == "compare" and x.attrs["direction"] == "NE" and x.operands[0] is x.operands[1]
 
 
+def stepwise(x: Instruction) -> bool:
+    """Returns True if a reduction of small floats rounds at each step, as it is written; any other is held in f32 and
+    rounds once: sums, products, and what runs along a dimension."""
+    return monoids(x.called[-1]) is None and not (x.opcode == "reduce-window" and cumulative(x) is not None)
+
+
 def cumulative_kernel(k: Kernel, x: Instruction, walk: Cumulative) -> None:
     """Along a dimension that is not the last one the accumulators of a whole row run side by side, in vectors; along
     the last one those of several rows."""
@@ -87,7 +93,7 @@ def cumulative_kernel(k: Kernel, x: Instruction, walk: Cumulative) -> None:
     types = [s.element_type for _, s in x.shape.leaves()]
     dims, dim = operands[0].shape.dimensions, walk.dim
     length, outer, inner = dims[dim], dims[:dim], dims[dim + 1 :]
-    compensated = _sums(x.called[0], count) and all(is_float(t) for t in types)
+    compensated = {*(monoids(x.called[0]) or ())} == {"add"} and all(is_float(t) for t in types)
     start = [b.convert(i, t) for i, t in zip(inits, types)]
     if compensated:
         start = [v for total in start for v in (total, b.const(total.dtype, 0))]
@@ -186,19 +192,6 @@ def _prefixes(k: Kernel, x: Instruction, walk: Cumulative, inits: list[Val]) -> 
 
     scalar_nest(b, (*dims[: walk.dim], *dims[walk.dim + 1 :]), sums)
     b.lanes = lanes
-
-
-def _sums(computation: Computation, count: int) -> bool:
-    """Returns True if a reducer of `count` operands adds each of them to its accumulator."""
-    root = computation.root
-    parts = root.operands if root.opcode == "tuple" else [root]
-
-    def adds(part: Instruction, i: int) -> bool:
-        if part.opcode != "add" or any(o.opcode != "parameter" for o in part.operands):
-            return False
-        return sorted(o.attrs["parameter_number"] for o in part.operands) == [i, count + i]
-
-    return len(parts) == count and all(adds(part, i) for i, part in enumerate(parts))
 
 
 def _two_sum(b: Builder, total: Val, lost: Val, value: Val) -> list[Val]:

@@ -17,7 +17,7 @@ from ..reduce.combine import combiner, fold
 from ..reduce.monoids import monoid
 from ..reduce.neutral import neutral
 from ..reduce.tree import free, step
-from .cumulative import cumulative
+from .cumulative import stepwise
 from .expand import whole
 
 
@@ -57,11 +57,11 @@ def _reduce_window(instr: Instruction, operands: list[Value], call: Any) -> Valu
     while reduced and not free(instr) and (first := step(xs[0].shape, reduced)) is not None:
         # A window that covers all is a reduction.
         steps = tuple(-(-size // w.size) for size, w in zip(xs[0].shape, first.dimensions))
-        xs = reduce_windows(instr.called[0], xs, inits, first.dimensions, steps, call)
+        xs = reduce_windows(instr.called[0], xs, inits, first.dimensions, steps, call, stepwise(instr))
         window = tuple(
             replace(w, size=size) if d in reduced else w for d, (w, size) in enumerate(zip(window, xs[0].shape))
         )
-    totals = reduce_windows(instr.called[0], xs, inits, window, out, call, at_once=cumulative(instr) is not None)
+    totals = reduce_windows(instr.called[0], xs, inits, window, out, call, stepwise(instr))
     return tuple(totals) if instr.shape.is_tuple else totals[0]
 
 
@@ -72,10 +72,10 @@ def reduce_windows(
     window: Sequence[WindowDimension],
     out: tuple[int, ...],
     call: Any,
-    at_once: bool = False,
+    stepwise: bool,
 ) -> list[Array]:
-    """The reductions of all windows. What is `at_once` rounds at its end, if at all."""
-    combine, widen = combiner(reducer, call, at_once)
+    """The reductions of all windows."""
+    combine, widen = combiner(reducer, call, stepwise)
     totals = [np.broadcast_to(wide(init) if widen else init, out) for init in inits]
     if 0 in xs[0].shape or 0 in out:
         return totals
@@ -135,7 +135,12 @@ def _select_and_scatter(instr: Instruction, operands: list[Value], call: Any) ->
             where = np.where(take, np.broadcast_to(flat_index[tuple(positions)], out), where)
     chosen = where.reshape(-1) >= 0
     (result,) = fold(
-        scatter, call, [np.full(x.size, init, x.dtype)], where.reshape(-1)[chosen], [source.reshape(-1)[chosen]]
+        scatter,
+        call,
+        [np.full(x.size, init, x.dtype)],
+        where.reshape(-1)[chosen],
+        [source.reshape(-1)[chosen]],
+        stepwise(instr),
     )
     return result.reshape(x.shape)
 
