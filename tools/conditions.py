@@ -1,9 +1,11 @@
-"""The conditions in the sources of the compiler that choose a path, by rule (`tools/sides.py`).
+"""The conditions in the sources of the compiler that choose a path by a size, a type or an attribute, by rule
+(`tools/sides.py`).
 
 A condition is what `if`, `while`, a conditional expression or a comprehension asks, what `and`, `or` and `not` join,
 what `all`, `any` and `bool` take, what a function returns that is annotated with bool, and a comparison. Of what `and`,
-`or` and `not` make of others, the others are the conditions. None are: whether something is None, or of a class; what
-leads to nothing but an error; what assertions, messages and annotations have; constants; code that runs on import.
+`or` and `not` make of others, the others are the conditions. None are: whether something is another thing, or of a
+class; whether it is among others that are not written out, unless these are dimensions; what leads to nothing but an
+error; what assertions and annotations have, and functions that print; constants; code that runs on import.
 """
 
 from __future__ import annotations
@@ -15,12 +17,13 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = "xla_wasm"
-FAMILIES = ("conv", "dot", "fft", "indexing", "linalg", "movement", "random", "reduce", "sort", "window")
-"""The families of which every file that compiles counts; of the others, `lower.py`."""
+FAMILIES = ("conv", "dot", "reduce", "sort", "window")
+"""The families of which every file that compiles counts, since they have kernels in many; of the others, `lower.py` and
+`plan.py`."""
 _OTHER_FILES = ("record", "reference", "samples", "stablehlo", "unstable")
 """What the names of a family's files begin with that read, evaluate or show operations."""
-_CHECKS = ("loop/facts.py", "loop/signatures.py", "loop/text.py", "loop/verify.py", "plan/verify.py")
-"""What prints or checks kernels and changes none."""
+_CHECKS = ("loop/facts.py", "loop/ranges.py", "loop/signatures.py", "loop/text.py", "loop/verify.py", "plan/verify.py")
+"""What prints kernels, checks them, or finds out for a check where they read and write, and changes none."""
 
 
 @dataclass(frozen=True)
@@ -45,11 +48,13 @@ class Condition:
 def files() -> list[Path]:
     """Returns the files that choose and write kernels, in order."""
     package = ROOT / PACKAGE
-    found = [
-        path for part in ("kernels", "loop", "loop/math", "lowering", "plan") for path in (package / part).glob("*.py")
-    ]
+    found = [path for part in ("kernels", "loop", "lowering", "plan") for path in (package / part).glob("*.py")]
     for path in (package / "ops").glob("*/*.py"):
-        if path.name == "lower.py" or path.parent.name in FAMILIES and not path.name.startswith(_OTHER_FILES):
+        if (
+            path.name in ("lower.py", "plan.py")
+            or path.parent.name in FAMILIES
+            and not path.name.startswith(_OTHER_FILES)
+        ):
             found.append(path)
     return sorted(path for path in found if str(path.relative_to(package)) not in _CHECKS)
 
@@ -103,7 +108,7 @@ class _Finder(ast.NodeVisitor):
 
     def visit_FunctionDef(self, node: ast.FunctionDef) -> None:
         self.names.append(node.name)
-        if not (node.name.startswith("__") and node.name not in ("__init__", "__call__")):
+        if not (node.name.startswith("__") and node.name not in ("__init__", "__call__") or _prints(node)):
             self.functions.append(node)
             for statement in node.body:
                 self.visit(statement)
@@ -175,8 +180,26 @@ class _Finder(ast.NodeVisitor):
 
 
 def _is_left_out(node: ast.expr) -> bool:
-    if isinstance(node, ast.Constant):
-        return True
-    if isinstance(node, ast.Compare) and isinstance(node.ops[0], ast.Is | ast.IsNot):
-        return isinstance(node.comparators[0], ast.Constant) and node.comparators[0].value is None
-    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id in ("isinstance", "bool")
+    """Returns True if what an expression asks is neither of a size nor of a type nor of an attribute."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        if node.func.id in ("all", "any") and node.args and isinstance(node.args[0], ast.GeneratorExp):
+            return _is_left_out(node.args[0].elt)
+        return node.func.id in ("isinstance", "bool")
+    if isinstance(node, ast.BoolOp):
+        return all(map(_is_left_out, node.values))
+    if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+        return _is_left_out(node.operand)
+    if isinstance(node, ast.Compare) and len(node.ops) == 1:
+        left, right = node.left, node.comparators[0]
+        if isinstance(node.ops[0], ast.In | ast.NotIn):
+            named = ast.unparse(right)
+            written = isinstance(right, ast.Constant | ast.Tuple | ast.List | ast.Set) or named.lstrip("_").isupper()
+            return not (written or isinstance(left, ast.Constant) or "dim" in named)
+        return isinstance(node.ops[0], ast.Is | ast.IsNot)
+    return isinstance(node, ast.Constant)
+
+
+def _prints(node: ast.FunctionDef) -> bool:
+    """Returns True if what a function makes is for people: text, with values in it."""
+    returns = ast.unparse(node.returns) if node.returns is not None else ""
+    return "str" in returns and any(isinstance(n, ast.JoinedStr) for n in ast.walk(node))
