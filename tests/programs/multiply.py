@@ -1,13 +1,14 @@
-"""Cases multiplied: functions of all kinds, made into larger ones by laws that say what these give, and compiled and run
-in all ways.
+"""Cases multiplied: functions of all kinds, made into larger ones by laws that say what these give, and compiled and
+run in all ways.
 
     python -m tests.programs.multiply --seed 1 --count 100000 --jobs 2
     python -m tests.programs.multiply --feed samples --law batched --count 2000
     python -m tests.programs.multiply --folder cases/ --count 2000
 
-Each seed is one case: a function of a feed, one or more laws with a size for each, a target, and perhaps weights, a
-state or threads. Any seeds are a fair sample of all. A finding is printed with its seed, the laws that are needed for
-it, and the smallest module that was found for it. `tests/support/multiplied.py` explains the judgement.
+Each seed is a function of a feed, compiled for a target, and four cases of it: one or more laws with a size for each,
+and perhaps weights, a state or threads. Any seeds are a fair sample of all. A finding is printed with its seed, the
+laws that are needed for it, and the smallest module that was found for it. `tests/support/multiplied.py` explains the
+judgement.
 """
 
 from __future__ import annotations
@@ -34,11 +35,13 @@ import numpy as np
 import xla_wasm
 from tests.programs.hunt_reduce import fewer_instructions
 from tests.support import multiplied_feeds, multiplied_jax
+from tests.support.batching import written_out
 from tests.support.differential import TARGETS
 from tests.support.multiplied import Array, Compiled, Function, Unavailable, Way, base, bitwise, differing, judged
 from tests.support.multiplied_laws import LARGE, LAWS, SIZES, following
 from tests.support.multiplied_sizes import SIZES as NEW_SIZES
 from tests.support.multiplied_sizes import resized
+from xla_wasm.builder import module as module_of
 from xla_wasm.errors import UnsupportedError, XlaWasmError
 from xla_wasm.hlo.ir import Module
 from xla_wasm.reference import evaluate
@@ -53,8 +56,10 @@ THEN = {"batched": 4, "placed": 3, "scanned": 2, "iterated": 1, "branched": 1, "
 WAYS = ("simd128", "simd128", "relaxed-simd", "relaxed-simd for v8")
 SECONDS = 60
 """Seconds that one case may take."""
-MOST_ATTEMPTS = 30
-"""Draws for one seed: many laws do not apply to many functions."""
+CASES = 4
+"""Cases of one seed, which have one function."""
+MOST_ATTEMPTS = 10
+"""Draws for one case: many laws do not apply to many functions."""
 SECONDS_TO_REDUCE = 30
 
 
@@ -135,41 +140,43 @@ def _number(feed: str, choose: random.Random, folder: str) -> int:
     return choose.randrange(min(multiplied_feeds.feeds()[feed].count, 1 << 16))
 
 
-def _size(law: str, choose: random.Random) -> int:
+def _size(law: str, choose: random.Random, large: bool) -> int:
     if law == "resized":
         return choose.choice(NEW_SIZES)
     if law == "tangents":
         return choose.choice((0, 0, 3, 9))
     if law in ("batched", "vmapped", "gradients"):
-        return choose.choice((*SIZES, *SIZES, *LARGE[:2], choose.choice(LARGE)))
+        return choose.choice(LARGE if large else (*SIZES, *SIZES, *LARGE[:2], choose.choice(LARGE)))
     return choose.choice(SIZES) if law == "scanned" else 0
 
 
-def drawn(seed: int, attempt: int, feeds: Sequence[str], laws: Sequence[str], folder: str = "") -> Plan:
-    """The case of a seed: the first attempt at it, or a later one. Of `feeds` and beginning with one of `laws`, if
-    there are any."""
+def drawn_function(seed: int, attempt: int, feeds: Sequence[str], folder: str = "") -> Plan:
+    """The function of a seed, of `feeds` if there are any, and its target: the first attempt, or a later one."""
     choose = random.Random(f"{seed} {attempt}")
-    allowed = {name: FEEDS.get(name, 1) or 1 for name in feeds} if feeds else FEEDS
-    feed = _weighted(choose, allowed)
-    first = FIRST_OF_JAX if feed in multiplied_jax.JAX_FEEDS else FIRST
+    feed = _weighted(choose, {name: FEEDS.get(name, 1) for name in feeds or FEEDS})
+    return Plan(feed, _number(feed, choose, folder), (), 0, choose.choice(WAYS))
+
+
+def drawn(function: Plan, seed: str, laws: Sequence[str]) -> Plan:
+    """A case of a function: laws, of which the first is one of `laws` if there are any, and the way to run it."""
+    choose = random.Random(seed)
+    first = FIRST_OF_JAX if function.feed in multiplied_jax.JAX_FEEDS else FIRST
     chosen = {name: weight for name, weight in first.items() if not laws or name in laws}
     if not chosen:
-        raise Unavailable(f"{feed} has no such law")
+        raise Unavailable(f"{function.feed} has no such law")
+    threads = choose.random() < 0.12
     names = [_weighted(choose, chosen)]
     while len(names) < 3 and choose.random() < 0.35 and names[0] != "tangents":
         names.append(_weighted(choose, THEN))
-    steps = tuple(Step(name, choose.randrange(1 << 30), _size(name, choose)) for name in names)
-    large = any(step.size in LARGE for step in steps)
-    return Plan(
-        feed,
-        _number(feed, choose, folder),
-        steps,
-        choose.randrange(1 << 30),
-        choose.choice(WAYS),
-        choose.random() < 0.15,
-        choose.random() < 0.15,
-        choose.random() < (0.5 if large else 0.08),
-        choose.random() < 0.3,
+    steps = tuple(Step(name, choose.randrange(1 << 30), _size(name, choose, threads)) for name in names)
+    return replace(
+        function,
+        steps=steps,
+        seed=choose.randrange(1 << 30),
+        weights=choose.random() < 0.15,
+        state=choose.random() < 0.15,
+        threads=threads,
+        permuted=choose.random() < 0.3,
     )
 
 
@@ -207,11 +214,7 @@ def way_of(plan: Plan, f: Function) -> Way:
     """The way to run a case: which arguments are weights and states."""
     choose = random.Random(plan.seed)
     weights = [i for i in range(len(f.arguments)) if plan.weights and choose.random() < 0.5]
-    state = [
-        (p, r)
-        for p, r in (following(f, choose) if plan.state else ())
-        if p not in weights
-    ]
+    state = [(p, r) for p, r in (following(f, choose) if plan.state else ()) if p not in weights]
     return Way(plan.target, tuple(weights), tuple(state), plan.threads, plan.permuted)
 
 
@@ -229,13 +232,15 @@ def outcome(plan: Plan, folder: str = "") -> Finding | None:
                 message = judged(f, way_of(plan, f), choose)
     except Unavailable:
         raise
-    except UnsupportedError as error:
-        return Finding("not supported", _place(error))
-    except XlaWasmError as error:
-        return Finding("error", _place(error))
     except Exception as error:
-        return Finding("internal error", _place(error))
+        return Finding(_kind(error), _place(error))
     return Finding("wrong value", message) if message else None
+
+
+def _kind(error: Exception) -> str:
+    if isinstance(error, UnsupportedError):
+        return "not supported"
+    return "error" if isinstance(error, XlaWasmError) else "internal error"
 
 
 def _place(error: Exception) -> str:
@@ -298,31 +303,35 @@ def least(plan: Plan, kind: str, folder: str = "") -> Plan:
     return plan
 
 
-def _wrong(module: Module, arguments: list[Array], target: str) -> bool:
-    """Whether a module gives something else than the evaluator."""
+def _fails(module: Module, arguments: list[Array], target: str, kind: str) -> bool:
+    """Whether a module fails in that way by itself: a value is wrong if the evaluator gives another."""
     try:
         expected = evaluate(module, *arguments)
-        options = xla_wasm.Options(**TARGETS[target])
-        actual = xla_wasm.load(xla_wasm.compile(module, options)).run(*arguments)
     except Exception:
         return False
+    try:
+        options = xla_wasm.Options(**TARGETS[target])
+        actual = xla_wasm.load(xla_wasm.compile(module, options)).run(*arguments)
+    except Exception as error:
+        return _kind(error) == kind
     exact = bitwise(module, target, True)
-    return any(np.any(differing(x, np.asarray(y), exact)) for x, y in zip(actual, expected, strict=True))
+    wrong = any(np.any(differing(x, np.asarray(y), exact)) for x, y in zip(actual, expected, strict=True))
+    return wrong and kind == "wrong value"
 
 
-def shown(plan: Plan, folder: str = "") -> str:
-    """The module of a case and its arguments; made smaller, if the evaluator finds it wrong too."""
+def shown(plan: Plan, kind: str, folder: str = "") -> str:
+    """The module of a case and its arguments; made smaller, if it fails without the law, too."""
     if plan.steps and plan.steps[0].law == "tangents":
         return ""
     try:
         f = built(plan, folder)
     except Exception:
         return ""
-    module, arguments = f.module, [*f.arguments]
+    module, arguments = module_of("multiplied", written_out(f.computation)), [*f.arguments]
     way = way_of(plan, f)
-    if not (way.weights or way.state or way.threads) and _wrong(module, arguments, plan.target):
+    if not (way.weights or way.state or way.threads) and _fails(module, arguments, plan.target, kind):
         module, arguments = fewer_instructions(
-            module, arguments, lambda m, a: _wrong(m, a, plan.target), SECONDS_TO_REDUCE
+            module, arguments, lambda m, a: _fails(m, a, plan.target, kind), SECONDS_TO_REDUCE
         )
     lines = [f"// {way}"]
     lines += [
@@ -355,21 +364,46 @@ def tried(request: Request) -> Tally:
     os.environ.setdefault("XLA_WASM_VERIFY", "1")  # every kernel is checked
     tally = Tally()
     for seed in request.seeds:
-        for attempt in range(MOST_ATTEMPTS):
-            try:
-                plan = drawn(seed, attempt, request.feeds, request.laws, request.folder)
-                found = timed(plan, request.folder)
-            except Unavailable as error:
-                tally.unavailable[str(error)] += 1
-                continue
-            names = [f"feed {plan.feed}", f"target {plan.target}", *{f"law {step.law}" for step in plan.steps}]
-            names += [f"way {name}" for name in ("weights", "state", "threads") if getattr(plan, name)]
-            tally.cases.update(["cases", *names])
-            if found:
-                tally.findings[found.kind] += 1
-                tally.told.append(_told(seed, plan, found, request))
-            break
+        function = _available(seed, request, tally)
+        if function is None:
+            continue
+        for case in range(CASES):
+            for attempt in range(MOST_ATTEMPTS):
+                try:
+                    plan = drawn(function, f"{seed} {case} {attempt}", request.laws)
+                    found = timed(plan, request.folder)
+                except Unavailable as error:
+                    tally.unavailable[str(error)] += 1
+                    continue
+                tally.cases.update(_names(plan))
+                if found:
+                    tally.findings[found.kind] += 1
+                    tally.told.append(_told(seed, plan, found, request))
+                break
     return tally
+
+
+def _available(seed: int, request: Request, tally: Tally) -> Plan | None:
+    """The function of a seed, which the laws may take."""
+    for attempt in range(MOST_ATTEMPTS):
+        function = drawn_function(seed, attempt, request.feeds, request.folder)
+        try:
+            with np.errstate(all="ignore"):
+                _first(function, request.folder)
+            return function
+        except Unavailable as error:
+            tally.unavailable[str(error)] += 1
+        except Exception as error:
+            tally.findings[_kind(error)] += 1
+            tally.told.append(_told(seed, function, Finding(_kind(error), _place(error)), request))
+            return None
+    return None
+
+
+def _names(plan: Plan) -> list[str]:
+    """What a case is counted as."""
+    names = ["cases", f"feed {plan.feed}", f"target {plan.target}", *{f"law {step.law}" for step in plan.steps}]
+    return names + [f"way {name}" for name in ("weights", "state", "threads") if getattr(plan, name)]
 
 
 def _told(seed: int, plan: Plan, found: Finding, request: Request) -> str:
@@ -380,7 +414,7 @@ def _told(seed: int, plan: Plan, found: Finding, request: Request) -> str:
     lines = [f"seed {seed}: {found.kind}: {plan}: {found.message}", f"  again: {again}"]
     if request.reduce:
         small = least(plan, found.kind, request.folder)
-        lines += [f"  with less: {small}", shown(small, request.folder)]
+        lines += [f"  with less: {small}", shown(small, found.kind, request.folder)]
     return "\n".join(lines)
 
 
@@ -392,8 +426,8 @@ def _blocks(seeds: range, size: int) -> Iterator[tuple[int, ...]]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--seed", type=int, default=1, help="of the first case (1)")
-    parser.add_argument("--count", type=int, default=1000, help="how many cases (1000)")
+    parser.add_argument("--seed", type=int, default=1, help="the first seed (1)")
+    parser.add_argument("--count", type=int, default=1000, help="how many seeds (1000), of four cases each")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no more cases after so long")
     parser.add_argument("--feed", action="append", default=[], choices=list(FEEDS), help="one feed; may be repeated")
     parser.add_argument(

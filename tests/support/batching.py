@@ -14,8 +14,8 @@ from itertools import count
 from typing import Any
 
 from xla_wasm.builder import Builder
-from xla_wasm.hlo.attrs import PaddingDimension, SliceDimension, Window, WindowDimension
 from xla_wasm.hlo.attrs import GatherDimensionNumbers as Gather
+from xla_wasm.hlo.attrs import PaddingDimension, SliceDimension, Window, WindowDimension
 from xla_wasm.hlo.attrs import ScatterDimensionNumbers as Scatter
 from xla_wasm.hlo.ir import Computation, Instruction
 from xla_wasm.hlo.shape import Shape
@@ -124,7 +124,7 @@ class Batching:
 
     def made(self, x: Instruction, operands: Sequence[Instruction], shape: Shape | None, **attrs: Any) -> Instruction:
         """The operation on these operands; its shape, if not given, is inferred but for the element type."""
-        known = {attr.name for attr in record(x).attrs}
+        known = {*(attr.name for attr in record(x).attrs), "backend_config"}
         given = {name: v for name, v in x.attrs.items() if name in known} | attrs
         if shape is None and x.shape.is_array:
             inferred = Builder("inferred").op(x.opcode, *operands, called=x.called, **given).shape
@@ -143,8 +143,12 @@ class Batching:
         """The array with the batch's dimension: repeated if it is the same for all."""
         if leaf.mapped:
             return leaf.x
-        dims = leaf.x.shape.dimensions
-        return self.b.broadcast(leaf.x, (self.size, *dims), _up(range(len(dims))))
+        dims, x = leaf.x.shape.dimensions, leaf.x
+        if not x.shape.is_array:
+            raise Unavailable("a batch of tokens")
+        if x.opcode == "broadcast":  # one broadcast of a scalar stays one, by which passes know formulas
+            return self.b.broadcast(x.operands[0], (self.size, *dims), _up(x.attrs["dimensions"]))
+        return self.b.broadcast(x, (self.size, *dims), _up(range(len(dims))))
 
     def mapped(self, x: Instruction, made: Instruction) -> Value:
         """What was made with the dimension in front, taken apart."""
@@ -161,6 +165,8 @@ class Batching:
         return 0 if self.choose.random() < 0.5 else self.choose.randint(0, rank)
 
     def moved(self, x: Instruction, source: int, target: int) -> Instruction:
+        if source == target:
+            return x
         order = [d for d in range(x.shape.rank) if d != source]
         order.insert(target, source)
         return self.b.transpose(x, order)
@@ -176,6 +182,13 @@ class Batching:
         dims = x.shape.dimensions
         parted = (*dims[:dimension], self.size, dims[dimension] // self.size, *dims[dimension + 1 :])
         return self.moved(self.b.reshape(x, parted), dimension, 0)
+
+
+def written_out(computation: Computation) -> Computation:
+    """The same computation of arrays without calls."""
+    t = Batching(Builder(unique("written")), 1, random.Random(0))
+    given = [Leaf(t.b.parameter(k, plain(p.shape)), False) for k, p in enumerate(computation.parameters)]
+    return t.b.build(put_together(t.b, t.run(computation, given)))
 
 
 # --- operations -------------------------------------------------------------------------------------------------------
@@ -634,8 +647,7 @@ def _while(t: Batching, x: Instruction, operands: list[Value]) -> Value:
     if differ:
         test = told(inner, values)
         results = [
-            inner.b.select(inner.b.broadcast(test.x, r.shape.dimensions, (0,)), r, v.x)
-            for r, v in zip(results, values)
+            inner.b.select(inner.b.broadcast(test.x, r.shape.dimensions, (0,)), r, v.x) for r, v in zip(results, values)
         ]
     made_body = inner.b.build(inner.b.op("tuple", *results))
     start = t.b.op("tuple", *(t.full(leaf) if m else leaf.x for leaf, m in zip(state, mapped)))

@@ -78,8 +78,7 @@ def _sample(number: int) -> tuple[Module, list[Array]]:
 def made_up(module: Module, seed: int = 11) -> list[Array]:
     """Arguments of small numbers for a module."""
     return [
-        values(seed + i, shape.dimensions, shape.element_type)
-        for i, (_, shape) in enumerate(parameter_leaves(module))
+        values(seed + i, shape.dimensions, shape.element_type) for i, (_, shape) in enumerate(parameter_leaves(module))
     ]
 
 

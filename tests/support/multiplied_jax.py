@@ -33,6 +33,11 @@ def _scattered(name: str) -> Fun:
     return lambda x, i, v: getattr(x.at[i], name)(v)
 
 
+def _scattered_several(name: str) -> Fun:
+    one = _scattered(name)
+    return lambda x, i, v: one(x, i, v[: i.size] if v.size >= i.size else v[:1])
+
+
 def _image(x: Any) -> Any:
     return x.reshape(1, 1, *x.shape)
 
@@ -69,23 +74,23 @@ def _branch(x: Any, i: Any) -> Any:
     return lax.switch(i % 3, [lambda x: x + 1, lambda x: x * 2, lambda x: -x], x)
 
 
-M, V, S, I, IS, P = "matrix vector scalar index indices pred".split()
+M, V, R, S, AT, IS, P = "matrix vector row scalar index indices pred".split()
 CATALOGUE: tuple[tuple[str, tuple[str, ...], Fun], ...] = (
-    *((f"at.{name}", (V, I, S), _scattered(name)) for name in ("set", "add", "mul", "max", "min")),
-    *((f"at.{name} of rows", (M, I, V), _scattered(name)) for name in ("set", "add")),
-    *((f"at.{name} of several", (V, IS, V), lambda x, i, v, f=_scattered(name): f(x, i, v[: i.size] if v.size >= i.size else v[:1])) for name in ("set", "add", "max")),
-    ("at both indices", (M, I, I, S), lambda x, i, j, v: x.at[i, j].set(v)),
-    ("at a column", (M, I, S), lambda x, i, v: x.at[:, i].add(v)),
-    ("at, dropped", (V, I, S), lambda x, i, v: x.at[i + 1].set(v, mode="drop")),
-    ("element", (V, I), lambda x, i: x[i]),
-    ("row", (M, I), lambda x, i: x[i]),
-    ("column", (M, I), lambda x, i: x[:, i]),
+    *((f"at.{name}", (V, AT, S), _scattered(name)) for name in ("set", "add", "mul", "max", "min")),
+    *((f"at.{name} of rows", (M, AT, R), _scattered(name)) for name in ("set", "add")),
+    *((f"at.{name} of several", (V, IS, V), _scattered_several(name)) for name in ("set", "add", "max")),
+    ("at both indices", (M, AT, AT, S), lambda x, i, j, v: x.at[i, j].set(v)),
+    ("at a column", (M, AT, S), lambda x, i, v: x.at[:, i].add(v)),
+    ("at, dropped", (V, AT, S), lambda x, i, v: x.at[i + 1].set(v, mode="drop")),
+    ("element", (V, AT), lambda x, i: x[i]),
+    ("row", (M, AT), lambda x, i: x[i]),
+    ("column", (M, AT), lambda x, i: x[:, i]),
     ("elements", (V, IS), lambda x, i: x[i]),
     ("rows", (M, IS), lambda x, i: jnp.take(x, i, 0)),
     ("along", (M,), lambda x: jnp.take_along_axis(x, jnp.argsort(x, 1), 1)),
-    ("dynamic slice", (M, I, I), lambda x, i, j: lax.dynamic_slice(x, (i, j), (max(1, x.shape[0] // 2), 1))),
-    ("dynamic update", (M, V, I), lambda x, v, i: lax.dynamic_update_slice(x, v[None, : x.shape[1]], (i, 0))),
-    ("dynamic update of one", (V, S, I), lambda x, v, i: lax.dynamic_update_slice(x, v[None], (i,))),
+    ("dynamic slice", (M, AT, AT), lambda x, i, j: lax.dynamic_slice(x, (i, j), (max(1, x.shape[0] // 2), 1))),
+    ("dynamic update", (M, R, AT), lambda x, v, i: lax.dynamic_update_slice(x, v[None], (i, i * 0))),
+    ("dynamic update of one", (V, S, AT), lambda x, v, i: lax.dynamic_update_slice(x, v[None], (i,))),
     ("segments", (V, IS), lambda x, i: jax.ops.segment_sum(x[: i.size], i[: x.size], 5)),
     ("one hot", (IS, V), lambda i, v: jax.nn.one_hot(i, v.size) * v),
     ("argmax", (M,), lambda x: (jnp.argmax(x, 0), jnp.argmin(x, 1))),
@@ -97,7 +102,7 @@ CATALOGUE: tuple[tuple[str, tuple[str, ...], Fun], ...] = (
     ("sums", (M,), lambda x: (x.sum(0), x.sum(1), x.sum(), x.max(0), x.min(1))),
     ("moments", (M,), lambda x: (x.mean(0), x.var(1), jax.nn.standardize(x))),
     ("softmax", (M,), lambda x: (jax.nn.softmax(x), jax.nn.log_softmax(x, 0), jax.nn.logsumexp(x))),
-    ("product", (M, V), lambda x, v: x[:, : v.size] @ v[: x.shape[1]]),
+    ("product", (M, R), lambda x, v: x @ v),
     ("outer", (V, V), jnp.outer),
     ("square", (M,), lambda x: (x @ x.T, x.T @ x)),
     ("layer", (M,), lambda x: jax.nn.relu(x @ x.T - 1) @ x),
@@ -112,35 +117,40 @@ CATALOGUE: tuple[tuple[str, tuple[str, ...], Fun], ...] = (
     ("choice", (P, V, V), lambda p, x, y: jnp.where(p, x[: y.size], y[: x.size])),
     ("mask", (M, S), lambda x, s: jnp.where(x > s, x, 0)),
     ("polynomial", (V, S), lambda x, s: jnp.polyval(x, s)),
-    ("distances", (M, V), lambda x, v: jnp.sum((x[:, : v.size] - v[: x.shape[1]]) ** 2, 1)),
-    ("roll", (V, I), jnp.roll),
+    ("distances", (M, R), lambda x, v: jnp.sum((x - v) ** 2, 1)),
+    ("roll", (V, AT), jnp.roll),
     ("turned", (M,), lambda x: (jnp.flip(x), x.T, jnp.rot90(x), jnp.tile(x, 2))),
     ("padded", (M, S), lambda x, s: jnp.pad(x, 2, constant_values=s)),
-    ("walk", (M, V), lambda x, v: _walked(x[:, : v.size], v[: x.shape[1]])),
-    ("while", (V, I), _while_less),
-    ("branch", (V, I), _branch),
-    ("loop", (V, I), lambda x, n: lax.fori_loop(0, 4, lambda k, c: c.at[(k + n) % c.size].add(1), x)),
+    ("walk", (M, R), _walked),
+    ("while", (V, AT), _while_less),
+    ("branch", (V, AT), _branch),
+    ("loop", (V, AT), lambda x, n: lax.fori_loop(0, 4, lambda k, c: c.at[(k + n) % c.size].add(1), x)),
     ("bits", (IS,), lambda i: (lax.population_count(i), i << 3, i // 3, i % 5, lax.clz(i))),
     ("narrow", (M,), lambda x: (x.astype(jnp.bfloat16) @ x.astype(jnp.bfloat16).T, x.astype(jnp.int8))),
     ("gradient of a layer", (M,), jax.grad(_squared(lambda x: jnp.tanh(x @ x.T)))),
     ("gradient of rows", (M, IS), jax.grad(_squared(lambda x, i: jnp.take(x, i, 0)))),
-    ("gradient of an element", (V, I), jax.grad(_squared(lambda x, i: x[i]))),
+    ("gradient of an element", (V, AT), jax.grad(_squared(lambda x, i: x[i]))),
     ("gradient of pooling", (M,), jax.grad(_squared(_pooled))),
     ("gradient of a convolution", (M, M), jax.grad(_squared(lambda x, k: _convolved(x, k[:3, :3])), (0, 1))),
     ("gradient of a maximum", (M,), jax.grad(_squared(lambda x: x.max(1)))),
-    ("gradient of a walk", (M, V), jax.grad(lambda x, v: jnp.sum(_walked(x[:, : v.size], v[: x.shape[1]])[1] ** 2))),
+    ("gradient of a walk", (M, R), jax.grad(lambda x, v: jnp.sum(_walked(x, v)[1] ** 2))),
     ("gradient of running sums", (M,), jax.grad(_squared(lambda x: jnp.cumsum(x, 1)))),
 )
 """What is often vmapped: name, arguments, function."""
 
 
+QUADRATIC = frozenset(("square", "outer", "correlation", "convolution", "gradient of a convolution"))
+"""Those that long arguments make very large or slow."""
+LONG = (130, 257, 1030, 4100)
+
+
 def _argument(kind: str, choose: random.Random, dims: tuple[int, int], dtype: str) -> Array:
     rng = np.random.default_rng(choose.randrange(1000))
-    if kind in (I, IS):
-        return rng.integers(0, min(dims), () if kind == I else (choose.choice(SIZES),)).astype(np.int32)
+    if kind in (AT, IS):
+        return rng.integers(0, min(dims), () if kind == AT else (choose.choice(SIZES),)).astype(np.int32)
     if kind == P:
         return np.asarray(rng.integers(0, 2), np.bool_)
-    shape = {M: dims, V: dims[:1], S: ()}[kind]
+    shape = {M: dims, V: dims[:1], R: dims[1:], S: ()}[kind]
     return rng.integers(-6, 7, shape).astype(dtype)
 
 
@@ -150,6 +160,8 @@ def catalogued(number: int) -> tuple[str, Fun, tuple[Array, ...]]:
     choose = random.Random(f"catalogue {number}")
     name, kinds, f = CATALOGUE[number % len(CATALOGUE)]
     dims = (choose.choice(SIZES), choose.choice((2, 3, *SIZES)))
+    if name not in QUADRATIC and choose.random() < 0.2:
+        dims = (choose.choice((2, 3, 4, 8)), choose.choice(LONG)) if M in kinds else (choose.choice(LONG), dims[1])
     dtype = choose.choice(("float32", "float32", "float32", "int32")) if "gradient" not in name else "float32"
     return name, f, tuple(_argument(k, choose, dims, dtype) for k in kinds)
 
@@ -240,9 +252,7 @@ def _vmapped(
         module = lowered(transform(f, tuple(axes), at), given)
     meaning = elements(single.meaning, axes, outputs, size)
     made = base(module, given, meaning)
-    return Function(
-        made.computation, made.arguments, meaning, distinct, False, Batch(size, tuple(axes), outputs)
-    )
+    return Function(made.computation, made.arguments, meaning, distinct, False, Batch(size, tuple(axes), outputs))
 
 
 JAX_LAWS: dict[str, Callable[[str, int, str, random.Random, int], Function]] = {

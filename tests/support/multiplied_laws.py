@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
-from typing import Any
 
 import numpy as np
 
@@ -13,7 +12,7 @@ from tests.support import multiplied_places as places
 from tests.support.batching import Batching, Leaf, Unavailable, leaves, plain, taken_apart, unique
 from tests.support.multiplied import Array, Batch, Function, Meaning, contiguous
 from xla_wasm.builder import Builder
-from xla_wasm.hlo.ir import Computation, Instruction
+from xla_wasm.hlo.ir import Instruction
 from xla_wasm.hlo.shape import Shape
 
 Law = Callable[[Function, random.Random, int], Function]
@@ -119,9 +118,7 @@ def _batched(f: Function, choose: random.Random, size: int, axes: Sequence[int |
 
     meaning = elements(f.meaning, axes, outputs, size)
     made = f.derived(t.b.build(root), arguments, meaning, distinct)
-    return Function(
-        made.computation, made.arguments, meaning, made.runs, f.rounded, Batch(size, tuple(axes), outputs)
-    )
+    return Function(made.computation, made.arguments, meaning, made.runs, f.rounded, Batch(size, tuple(axes), outputs))
 
 
 # --- loops and branches -----------------------------------------------------------------------------------------------
@@ -199,9 +196,7 @@ def _following(f: Function, choose: random.Random) -> dict[int, int]:
     """Parameters and the results of their shape that follow them."""
     pairs: dict[int, int] = {}
     for i, p in enumerate(f.parameters):
-        free = [
-            r for r, x in enumerate(f.results) if plain(x.shape) == plain(p.shape) and r not in pairs.values()
-        ]
+        free = [r for r, x in enumerate(f.results) if plain(x.shape) == plain(p.shape) and r not in pairs.values()]
         if free:
             pairs[i] = choose.choice(free)
     return pairs
@@ -360,6 +355,3 @@ LAWS: dict[str, Law] = {
 def following(f: Function, choose: random.Random) -> tuple[tuple[int, int], ...]:
     """Parameters and results for a state."""
     return tuple(pair for pair in _following(f, choose).items() if choose.random() < 0.7)
-
-
-__all__ = ["LARGE", "LAWS", "SIZES", "Computation", "Any", "following", "varied"]

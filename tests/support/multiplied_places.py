@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from tests.support.multiplied import contiguous
+from tests.support.random_values import values
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import GatherDimensionNumbers, PaddingDimension, SliceDimension
 from xla_wasm.hlo.ir import Instruction
@@ -72,9 +73,7 @@ def _transposed(choose: random.Random, a: Array, dtype: str) -> View:
     order = choose.sample(range(a.ndim), a.ndim)
     back = np.argsort(order)
     turned = contiguous(np.transpose(a, back)) if a.ndim else a
-    return View(
-        ((turned, ""),), lambda b, p: b.transpose(p[0], order), lambda p: contiguous(np.transpose(p[0], order))
-    )
+    return View(((turned, ""),), lambda b, p: b.transpose(p[0], order), lambda p: contiguous(np.transpose(p[0], order)))
 
 
 def _reversed(choose: random.Random, a: Array, dtype: str) -> View:
@@ -169,9 +168,7 @@ def _looked_up(choose: random.Random, a: Array, dtype: str) -> View:
 def _chosen(choose: random.Random, a: Array, dtype: str) -> View:
     other = _filled(choose, a, a.shape)
     mask = np.random.default_rng(choose.randrange(1000)).integers(0, 2, a.shape).astype(np.bool_)
-    return View(
-        ((mask, "pred"), (a, ""), (other, "")), lambda b, p: b.select(*p), lambda p: np.where(p[0], p[1], p[2])
-    )
+    return View(((mask, "pred"), (a, ""), (other, "")), lambda b, p: b.select(*p), lambda p: np.where(p[0], p[1], p[2]))
 
 
 VIEWS = (
@@ -188,9 +185,7 @@ def view(choose: random.Random, a: Array, dtype: str) -> View:
 
 
 def _others(choose: random.Random, shape: Shape, dims: Sequence[int]) -> Array:
-    from tests.support.random_values import values
-
-    return values(choose.randrange(10), tuple(dims), shape.element_type)
+    return np.asarray(values(choose.randrange(10), tuple(dims), shape.element_type))
 
 
 def _updated(choose: random.Random, shape: Shape) -> Place:
@@ -200,7 +195,7 @@ def _updated(choose: random.Random, shape: Shape) -> Place:
     starts = [np.asarray(choose.randint(-1, big - d + 1), np.int32) for big, d in zip(large.shape, dims)]
 
     def read(y: Array, p: Sequence[Array]) -> list[Array]:
-        made = p[0].copy()
+        made = np.array(p[0])
         clamped = [max(0, min(int(s), big - d)) for s, big, d in zip(p[1:], p[0].shape, dims)]
         made[tuple(slice(s, s + d) for s, d in zip(clamped, dims))] = y
         return [made]
@@ -222,9 +217,7 @@ def _beside(choose: random.Random, shape: Shape) -> Place:
         return _updated(choose, shape)
     d = choose.randrange(shape.rank)
     counts = [choose.choice((0, 1, 3, 8)) for _ in range(2)]
-    arrays = [
-        _others(choose, shape, (*shape.dimensions[:d], n, *shape.dimensions[d + 1 :])) for n in counts
-    ]
+    arrays = [_others(choose, shape, (*shape.dimensions[:d], n, *shape.dimensions[d + 1 :])) for n in counts]
     return Place(
         tuple((a, "") for a in arrays),
         lambda b, x, p: [b.concatenate(p[0], x, p[1], dimension=d)],
