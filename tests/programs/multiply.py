@@ -21,7 +21,7 @@ import sys
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -124,7 +124,7 @@ def _folder(path: str) -> multiplied_feeds.Feed:
     return multiplied_feeds.folder(Path(path))
 
 
-def _weighted(choose: random.Random, weights: dict[str, float]) -> str:
+def _weighted(choose: random.Random, weights: Mapping[str, float]) -> str:
     return choose.choices(list(weights), list(weights.values()))[0]
 
 
@@ -276,9 +276,16 @@ def timed(plan: Plan, folder: str = "") -> Finding | None:
 def _simpler(plan: Plan) -> Iterator[Plan]:
     for i in range(len(plan.steps)):
         yield replace(plan, steps=plan.steps[:i] + plan.steps[i + 1 :])
-    for name in ("weights", "state", "threads", "permuted"):
-        if getattr(plan, name):
-            yield replace(plan, **{name: False})
+    yield from (
+        other
+        for other in (
+            replace(plan, weights=False),
+            replace(plan, state=False),
+            replace(plan, threads=False),
+            replace(plan, permuted=False),
+        )
+        if other != plan
+    )
     if plan.target != "simd128":
         yield replace(plan, target="simd128")
     for i, step in enumerate(plan.steps):
@@ -482,9 +489,8 @@ def _results(requests: Iterator[Request], jobs: int, end: float) -> Iterator[Tal
         pending = [pool.submit(tried, request) for request in islice(requests, 2 * jobs)]
         while pending:
             yield pending.pop(0).result()
-            request = next(requests, None)
-            if request and time.monotonic() < end:
-                pending.append(pool.submit(tried, request))
+            if time.monotonic() < end:
+                pending += [pool.submit(tried, request) for request in islice(requests, 1)]
 
 
 if __name__ == "__main__":

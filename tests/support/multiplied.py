@@ -122,7 +122,11 @@ class Compiled:
 def base(program: Module, arguments: Sequence[Array], meaning: Meaning, rounded: bool = False) -> Function:
     """The function of a module. Unavailable if it does more than compute arrays from arrays, or differently each
     time."""
+    if program.replica_count * program.num_partitions > 1:
+        raise Unavailable("the module is for several devices")
     for x in program.instructions():
+        if x.attrs.keys() & {"replica_groups", "source_target_pairs"}:
+            raise Unavailable(f"the module has {x.opcode}")
         called = x.opcode == "custom-call" and (x.attrs["custom_call_has_side_effect"] or program.callbacks)
         if called or record(x).effect or x.shape.is_dynamic or x.opcode in ("partition-id", "replica-id"):
             raise Unavailable(f"the module has {x.opcode}")
@@ -190,7 +194,7 @@ def runs(f: Function, way: Way, choose: random.Random) -> list[Run]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", OptionWarning)  # that nothing is large enough for threads
         artifact = xla_wasm.compile(f.module, xla_wasm.Options(weights=way.weights, state=way.state, **options))
-    executable = xla_wasm.load(artifact, **({"threads": 2} if way.threads else {}))
+    executable = xla_wasm.load(artifact, threads=2) if way.threads else xla_wasm.load(artifact)
     states = dict(way.state)
     kept = {*way.weights, *states}
     for place in kept:

@@ -185,7 +185,8 @@ def lowered(f: Fun, arguments: Sequence[Array]) -> Module:
             stage = jax.jit(f, keep_unused=True).lower(*arguments)
         except Exception as error:
             raise Unavailable(f"JAX: {type(error).__name__}") from None
-        return Module.from_proto(stage.compiler_ir("hlo").as_serialized_hlo_module_proto())
+        hlo: Any = stage.compiler_ir("hlo")
+        return Module.from_proto(hlo.as_serialized_hlo_module_proto())
 
 
 @lru_cache(256)

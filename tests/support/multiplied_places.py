@@ -167,7 +167,7 @@ def _looked_up(choose: random.Random, a: Array, dtype: str) -> View:
 
 def _chosen(choose: random.Random, a: Array, dtype: str) -> View:
     other = _filled(choose, a, a.shape)
-    mask = np.random.default_rng(choose.randrange(1000)).integers(0, 2, a.shape).astype(np.bool_)
+    mask = np.asarray(np.random.default_rng(choose.randrange(1000)).integers(0, 2, a.shape), np.bool_)
     return View(((mask, "pred"), (a, ""), (other, "")), lambda b, p: b.select(*p), lambda p: np.where(p[0], p[1], p[2]))
 
 

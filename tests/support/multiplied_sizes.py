@@ -27,6 +27,8 @@ MOST_ELEMENTS = 1 << 14
 def resized(module: Module, arguments: list[Array], choose: random.Random, size: int) -> tuple[Module, list[Array]]:
     """The module with `size` instead of one of its sizes, and arguments for it. Unavailable if its sizes do not follow
     from one another so."""
+    if any(x.opcode == "custom-call" for x in module.instructions()):
+        raise Unavailable("the sizes of a custom call have no rule")
     found = sorted({d for x in module.instructions() for _, s in x.shape.leaves() for d in s.dimensions} - {0, size})
     choose.shuffle(found)
     for old in found:

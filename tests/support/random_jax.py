@@ -555,8 +555,8 @@ def draw_jax(draw: Draw) -> tuple[Module, list[Array]]:
 def _drawn(draw: Draw) -> tuple[Module, list[Array]]:
     f, (x, y) = draw_function(draw)
     lowered = jax.jit(f).lower(x, y)
-    proto = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
-    module = Module.from_proto(proto)
+    hlo: Any = lowered.compiler_ir("hlo")
+    module = Module.from_proto(hlo.as_serialized_hlo_module_proto())
     kept = lowered._lowering.compile_args["kept_var_idx"]
     return module, [np.asarray(a) for i, a in enumerate((x, y)) if i in kept]
 
