@@ -6,9 +6,9 @@ run in all ways.
     python -m tests.programs.multiply --folder cases/ --count 2000
 
 Each seed is a function of a feed, compiled for a target, and four cases of it: one or more laws with a size for each,
-and perhaps weights, a state or threads. Any seeds are a fair sample of all. A finding is printed with its seed, the
-laws that are needed for it, and the smallest module that was found for it. `tests/support/multiplied.py` explains the
-judgement.
+and perhaps weights, a state, threads, or bounds of fast paths that lie elsewhere. Any seeds are a fair sample of all. A
+finding is printed with its seed, the laws that are needed for it, and the smallest module that was found for it.
+`tests/support/multiplied.py` explains the judgement.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ import numpy as np
 
 import xla_wasm
 from tests.programs.hunt_reduce import fewer_instructions
-from tests.support import multiplied_feeds, multiplied_jax
+from tests.support import multiplied_bounds, multiplied_feeds, multiplied_jax
 from tests.support.batching import written_out
 from tests.support.differential import TARGETS
 from tests.support.multiplied import Array, Compiled, Function, Unavailable, Way, base, bitwise, differing, judged
@@ -88,9 +88,11 @@ class Plan:
     state: bool = False
     threads: bool = False
     permuted: bool = True
+    bounds: multiplied_bounds.Moved = ()
 
     def __str__(self) -> str:
         flags = [name for name in ("weights", "state", "threads") if getattr(self, name)]
+        flags += [multiplied_bounds.described(self.bounds)] if self.bounds else []
         return ", ".join([f"{self.feed} {self.number}", *map(str, self.steps), self.target, *flags])
 
 
@@ -177,6 +179,19 @@ def drawn(function: Plan, seed: str, laws: Sequence[str]) -> Plan:
         state=choose.random() < 0.15,
         threads=threads,
         permuted=choose.random() < 0.3,
+        bounds=_bounds(choose),
+    )
+
+
+def _bounds(choose: random.Random) -> multiplied_bounds.Moved:
+    """As they are, or half of them where small cases take the paths of large ones, or a few anywhere."""
+    kind = choose.random()
+    return (
+        multiplied_bounds.some(choose, 0.5, True)
+        if kind < 0.2
+        else multiplied_bounds.some(choose, 0.1)
+        if kind < 0.35
+        else ()
     )
 
 
@@ -215,7 +230,7 @@ def way_of(plan: Plan, f: Function) -> Way:
     choose = random.Random(plan.seed)
     weights = [i for i in range(len(f.arguments)) if plan.weights and choose.random() < 0.5]
     state = [(p, r) for p, r in (following(f, choose) if plan.state else ()) if p not in weights]
-    return Way(plan.target, tuple(weights), tuple(state), plan.threads, plan.permuted)
+    return Way(plan.target, tuple(weights), tuple(state), plan.threads, plan.permuted, plan.bounds)
 
 
 def outcome(plan: Plan, folder: str = "") -> Finding | None:
@@ -283,6 +298,8 @@ def _simpler(plan: Plan) -> Iterator[Plan]:
             replace(plan, state=False),
             replace(plan, threads=False),
             replace(plan, permuted=False),
+            replace(plan, bounds=()),
+            *(replace(plan, bounds=plan.bounds[:i] + plan.bounds[i + 1 :]) for i in range(len(plan.bounds))),
         )
         if other != plan
     )
@@ -310,15 +327,18 @@ def least(plan: Plan, kind: str, folder: str = "") -> Plan:
     return plan
 
 
-def _fails(module: Module, arguments: list[Array], target: str, kind: str) -> bool:
+def _fails(
+    module: Module, arguments: list[Array], target: str, kind: str, bounds: multiplied_bounds.Moved = ()
+) -> bool:
     """Whether a module fails in that way by itself: a value is wrong if the evaluator gives another."""
     try:
         expected = evaluate(module, *arguments)
     except Exception:
         return False
     try:
-        options = xla_wasm.Options(**TARGETS[target])
-        actual = xla_wasm.load(xla_wasm.compile(module, options)).run(*arguments)
+        with multiplied_bounds.at(bounds):
+            artifact = xla_wasm.compile(module, xla_wasm.Options(**TARGETS[target]))
+        actual = xla_wasm.load(artifact).run(*arguments)
     except Exception as error:
         return _kind(error) == kind
     exact = bitwise(module, target, True)
@@ -336,9 +356,9 @@ def shown(plan: Plan, kind: str, folder: str = "") -> str:
         return ""
     module, arguments = module_of("multiplied", written_out(f.computation)), [*f.arguments]
     way = way_of(plan, f)
-    if not (way.weights or way.state or way.threads) and _fails(module, arguments, plan.target, kind):
+    if not (way.weights or way.state or way.threads) and _fails(module, arguments, plan.target, kind, plan.bounds):
         module, arguments = fewer_instructions(
-            module, arguments, lambda m, a: _fails(m, a, plan.target, kind), SECONDS_TO_REDUCE
+            module, arguments, lambda m, a: _fails(m, a, plan.target, kind, plan.bounds), SECONDS_TO_REDUCE
         )
     lines = [f"// {way}"]
     lines += [
@@ -410,7 +430,7 @@ def _available(seed: int, request: Request, tally: Tally) -> Plan | None:
 def _names(plan: Plan) -> list[str]:
     """What a case is counted as."""
     names = ["cases", f"feed {plan.feed}", f"target {plan.target}", *{f"law {step.law}" for step in plan.steps}]
-    return names + [f"way {name}" for name in ("weights", "state", "threads") if getattr(plan, name)]
+    return names + [f"way {name}" for name in ("weights", "state", "threads", "bounds") if getattr(plan, name)]
 
 
 def _told(seed: int, plan: Plan, found: Finding, request: Request) -> str:

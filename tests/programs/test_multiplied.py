@@ -1,5 +1,6 @@
 """A fixed selection of multiplied cases (`multiply.py`): each operation and what JAX's users vmap most in batches of
-more elements than vectors have lanes, and the first seeds of all feeds and laws; and a fault that they find."""
+more elements than vectors have lanes, half of them with fast paths that begin with the first element, and the first
+seeds of all feeds and laws; and a fault that they find."""
 
 from __future__ import annotations
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.programs import multiply
 from tests.programs.multiply import Plan, Request, Step
-from tests.support import multiplied_jax, seeds
+from tests.support import multiplied_bounds, multiplied_jax, seeds
 from tests.support.batching import Unavailable
 from tests.support.multiplied_feeds import samples_by_operation
 from xla_wasm.loop import builder
@@ -36,8 +37,10 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> None:
 def _batches(plan: Plan, law: str, number: int) -> str:
     """What is wrong with a function in a batch; "" if nothing is. Unavailable if no choices make a case of it."""
     for attempt in range(ATTEMPTS):
-        step = Step(law, 10 * number + attempt, SIZES[(number + attempt) % len(SIZES)])
-        case = replace(plan, steps=(step,), seed=number, target=TARGETS[number % len(TARGETS)])
+        step = Step(law, 10 * number + attempt, SIZES[(number // 3 + attempt) % len(SIZES)])
+        bounds = multiplied_bounds.some(random.Random(number), least=True) if number % 2 else ()
+        target = TARGETS[number // 2 % len(TARGETS)]
+        case = replace(plan, steps=(step,), seed=number, target=target, bounds=bounds)
         try:
             found = multiply.timed(case)
         except Unavailable as error:

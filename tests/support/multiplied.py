@@ -24,6 +24,8 @@ from tests.support.batching import Leaf as _Leaf
 from tests.support.batching import Unavailable, like, plain, put_together, taken_apart, unique
 from tests.support.closeness import ulp_of
 from tests.support.differential import TARGETS
+from tests.support.multiplied_bounds import Moved
+from tests.support.multiplied_bounds import at as moved_bounds
 from xla_wasm.builder import Builder, module
 from xla_wasm.errors import OptionWarning
 from xla_wasm.hlo.ir import Computation, Instruction, Module
@@ -98,6 +100,8 @@ class Way:
     threads: bool = False
     permuted: bool = False
     """Whether a batch is run a second time in another order."""
+    bounds: Moved = ()
+    """Bounds of fast paths that the compiler has elsewhere."""
 
 
 def contiguous(a: Any) -> Array:
@@ -191,7 +195,7 @@ def runs(f: Function, way: Way, choose: random.Random) -> list[Run]:
     if way.threads:
         options["threads"] = True
     names = [name for name, _ in parameter_leaves(f.module)]
-    with warnings.catch_warnings():
+    with warnings.catch_warnings(), moved_bounds(way.bounds):
         warnings.simplefilter("ignore", OptionWarning)  # that nothing is large enough for threads
         artifact = xla_wasm.compile(f.module, xla_wasm.Options(weights=way.weights, state=way.state, **options))
     executable = xla_wasm.load(artifact, threads=2) if way.threads else xla_wasm.load(artifact)
