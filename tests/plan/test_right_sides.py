@@ -109,6 +109,16 @@ def test_special_values_stay_in_their_columns() -> None:
     differential(lower(fn, x, y), x, y, targets=BOTH, expected=[np.full((9, 16), 5, np.float32)])
 
 
+@pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 1), (0, 2)])
+def test_a_reversed_side(axes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is read backwards begins before its first element."""
+    monkeypatch.setenv("XLA_WASM_VERIFY", "1")
+    rng = np.random.default_rng(0)
+    x, y = whole(rng, np.float32, 3, 6, 6), whole(rng, np.float32, 3, 6, 4)
+    for fn in (lambda x, y: x @ jnp.flip(y, axes), lambda x, y: jnp.flip(x, axes) @ y):
+        differential(lower(fn, x, y), x, y, targets=BOTH, near=equal)
+
+
 @pytest.mark.parametrize(
     ("fn", "options", "packs"),
     [

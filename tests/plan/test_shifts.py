@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support import seeds
-from tests.support.differential import BOTH, check_states
+from tests.support.differential import BOTH, check_states, differential
 from xla_wasm import Options
 from xla_wasm.builder import Builder
 from xla_wasm.compiler import trace
@@ -204,6 +204,20 @@ def small_moves(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_same_as_the_evaluator(seed: int) -> None:
     moved = sum(check(np.random.default_rng((seed, i))) for i in range(25))
     assert moved > 2, "the programs have to show what they are for"
+
+
+@pytest.mark.parametrize("count", [1, 8])
+@pytest.mark.parametrize(("start", "padding"), [(0, (0, 1, 1)), (1, (1, 0, 2)), (0, (0, 1, 0))])
+def test_interior_padding_of_a_single_column(start: int, padding: tuple[int, int, int], count: int) -> None:
+    """There is nothing between its elements: the column lies where it has to, and only what is beside it is written.
+    So `lax.associative_scan` puts even and odd elements together."""
+    b = Builder("column")
+    x = b.parameter(0, shape(f"f32[{count},33,2]"))
+    whole = [SliceDimension(0, count), SliceDimension(0, 33)]
+    column = b.op("slice", x, slice=(*whole, SliceDimension(start, start + 1)))
+    edges = (PaddingDimension(), PaddingDimension(), PaddingDimension(*padding))
+    module = b.module(b.op("pad", column, b.constant(0, "f32"), padding=edges))
+    differential(module, np.arange(1, 66 * count + 1, dtype=np.float32).reshape(count, 33, 2), targets=BOTH)
 
 
 def check(rng: np.random.Generator) -> int:

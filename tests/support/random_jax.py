@@ -6,7 +6,7 @@ gradients, Hessians, Jacobians in either direction, vmaps, and loops over the wh
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -553,20 +553,25 @@ def draw_jax(draw: Draw) -> tuple[Module, list[Array]]:
 
 
 def _drawn(draw: Draw) -> tuple[Module, list[Array]]:
+    f, (x, y) = draw_function(draw)
+    lowered = jax.jit(f).lower(x, y)
+    hlo: Any = lowered.compiler_ir("hlo")
+    module = Module.from_proto(hlo.as_serialized_hlo_module_proto())
+    kept = lowered._lowering.compile_args["kept_var_idx"]
+    return module, [np.asarray(a) for i, a in enumerate((x, y)) if i in kept]
+
+
+def draw_function(draw: Draw, sizes: Sequence[int] = SIZES) -> tuple[Piece, tuple[Any, Any]]:
+    """A function of two arrays whose dimensions have such sizes, and arguments."""
     floating = not draw.chance(4)
     dtype = draw.pick(FLOATS) if floating else draw.pick(OTHERS)
     few = draw.chance(2)
     rank = draw.integer(1, 2) if few else draw.integer(0, 3)
-    n = draw.pick(SIZES[1 : 6 - rank] if few else SIZES)
-    dims = (n,) * rank if few or draw.chance(2) else tuple(draw.pick(SIZES) for _ in range(rank))
+    n = draw.pick(sizes[1 : 6 - rank] if few else sizes)
+    dims = (n,) * rank if few or draw.chance(2) else tuple(draw.pick(sizes) for _ in range(rank))
     if draw.chance(20):
         dims = (*dims[:-1], 0)
     dims = dims if prod(dims) <= MOST_ELEMENTS else dims[:2]
     x = _argument(draw, dtype, dims)
-    y = _argument(draw, dtype, (draw.pick(SIZES),))
-    f = _transformed(draw, _pieces(draw, 3 if few else 7, PIECES), floating)
-    lowered = jax.jit(f).lower(x, y)
-    proto = lowered.compiler_ir("hlo").as_serialized_hlo_module_proto()
-    module = Module.from_proto(proto)
-    kept = lowered._lowering.compile_args["kept_var_idx"]
-    return module, [np.asarray(a) for i, a in enumerate((x, y)) if i in kept]
+    y = _argument(draw, dtype, (draw.pick(sizes),))
+    return _transformed(draw, _pieces(draw, 3 if few else 7, PIECES), floating), (x, y)

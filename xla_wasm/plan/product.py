@@ -314,6 +314,8 @@ def lies_in_place(cache: KernelCache, product: Product, right: View | None) -> b
     in every run."""
     if right is None or right.dtype != product.gemm.types.right_element:
         return False
+    if any(stride < 0 for stride in right.strides):  # what is read begins before the first element
+        return False
     if right.strides[-2] != 1 if right.dims[-1] == 1 else right.strides[-1] != 1 or right.strides[-2] < right.dims[-1]:
         return False
     return reads_in_place(*_tiled(cache, product, right))

@@ -113,7 +113,7 @@ def _spans(x: Instruction) -> list[_Span]:
         first = max(0, -(p.edge_padding_low // step)) if p.edge_padding_low < 0 else 0
         at = p.edge_padding_low + first * step
         count = max(0, min(size - first, -((at - out) // step))) if at < out else 0
-        spans.append(_Span(first, count, at, step, out))
+        spans.append(_Span(first, count, at, step if count > 1 else 1, out))
     return spans
 
 

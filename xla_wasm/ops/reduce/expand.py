@@ -60,8 +60,8 @@ def _reduce(e: Writer, x: Instruction) -> Instruction:
         return e.tuple(same) if x.shape.is_tuple else same[0]
     window = windows(x)
     if window is not None:
-        first = e.op("reduce-window", *x.operands, called=x.called, window=window)
-        return e.op("reduce", first, *inits, called=x.called, **x.attrs)
+        first = e.results(e.op("reduce-window", *x.operands, called=x.called, window=window))
+        return e.op("reduce", *first, *inits, called=x.called, **x.attrs)
     return x if applies(x.called[0]) else _loops(e, x)
 
 

@@ -175,6 +175,8 @@ SAMPLES: tuple[Sample, ...] = (
     case("reduce", (f64([[1, 2], [3, 4]]), s8([[-1, -2], [-3, -4]]), f64(0.5), s8(-100)),
         (f64([4.5, 6.5]), s8([-1, -2])), name="two types", called=(_SUM_AND_GREATEST,), dimensions=(0,)),
     case("reduce", (_TABLE, f32(1)), (f32([7, 16]),), name="a tuple of one", called=(_ONE_TUPLE,), dimensions=(1,)),
+    case("reduce", (np.ones((8, 33), np.float32), f32(1)), (f32([36] * 8),), name="a tuple of one, in windows",
+         called=(_ONE_TUPLE,), dimensions=(1,)),
     program(
         "reduce",
         (f32([[1, 3], [10, 6]]),),
