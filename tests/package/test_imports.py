@@ -21,7 +21,7 @@ ROOMS = {
     "ops.*.tree ops.*.plan "
     "ops.*.contraction ops.*.fraction ops.*.stored",
     "writing": "ops.*.expand ops.*.accurate ops.*.complex ops.*.parts ops.*.exchange ops.*.groups "
-    "ops.*.lapack ops.*.lapack_older ops.*.tpu "
+    "ops.*.lapack ops.*.lapack_older ops.*.tpu ops.*.sparse "
     "ops.*.built_in ops.*.registry ops.*.bitcast ops.*.counting ops.*.inline ops.*.simplify ops.*.canonical "
     "ops.*.assertion ops.*.padded "
     "ops.*.packed ops.*.integers ops.*.erfc ops.*.pad_structure ops.*.pad_indexing ops.*.pad_movement "

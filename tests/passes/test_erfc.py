@@ -73,7 +73,7 @@ def test_programs(name: str) -> None:
 
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_it_is_found_in_each_format(dtype: str) -> None:
-    """That of our reader, and that of jaxlib's HLO."""
+    """The formats are of our reader, and of jaxlib's HLO."""
     x = jax.ShapeDtypeStruct((5, 7), dtype)
     for module in (lower(jax.scipy.special.erfc, x), Module.from_proto(lowered(jax.scipy.special.erfc, x))):
         assert divisions(module) == 1

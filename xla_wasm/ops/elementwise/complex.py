@@ -202,7 +202,7 @@ def _reduced(x: Real) -> tuple[Real, Real, Real]:
 
 
 def _is_wild(x: Real) -> Real:
-    """Whether a number is infinite or NaN."""
+    """True where a number is infinite or NaN."""
     return (x - x).compare("NE", 0.0)
 
 
@@ -395,7 +395,7 @@ _LARGE, _SMALL = 1e153, 1e-153
 
 
 def _arc(a: Complex) -> tuple[Real, Real]:
-    """What asin and acos are made of, after Hull, Fairgrieve and Tang: the y of asin's angle atan2(x, y), for x >= 0
+    """The parts of asin and acos, after Hull, Fairgrieve and Tang: the y of asin's angle atan2(x, y), for x >= 0
     and y >= 0, and the magnitude of the imaginary part, acosh((|z + 1| + |z - 1|) / 2). Of f64."""
     x, y = abs(a[0]), abs(a[1])
     more, less = x + 1.0, x - 1.0
