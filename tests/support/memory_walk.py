@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 
 from xla_wasm.hlo.ir import Module
+from xla_wasm.hlo.types import TYPES
 from xla_wasm.ops.dtypes import Array
 from xla_wasm.passes import pipeline
 from xla_wasm.passes.clone import clone
@@ -40,6 +41,15 @@ def planned(
     return plan_module(module, target, lambda plan: place(plan, BASE), setting)
 
 
+def element_bytes(view: View) -> Array:
+    """The places in its buffer of all bytes of an array that may have gaps."""
+    size = TYPES[view.dtype].bytes
+    places = np.array([view.byte_offset])
+    for length, stride in zip(view.dims, view.strides):
+        places = np.add.outer(places, np.arange(length) * stride * size).reshape(-1)
+    return np.add.outer(places, np.arange(size)).reshape(-1)
+
+
 class Walk:
     """One walk through a plan: `memory` holds a mark per byte, `accounts` what each buffer should find in its bytes."""
 
@@ -60,6 +70,11 @@ class Walk:
         """The view gets new content; a vector may spill a little beyond it."""
         assert view.address >= BASE, f"{what} writes {view}, which has no place"
         mark = self.new_mark()
+        if not view.dense:
+            places = element_bytes(view)
+            self.accounts[view.buffer][places] = mark
+            self.memory[view.buffer.root().address + places] = mark
+            return
         start, end = view.byte_offset, view.byte_offset + view.bytes
         self.accounts[view.buffer][start:end] = mark
         spill = -(-(view.address + view.bytes) // VECTOR) * VECTOR

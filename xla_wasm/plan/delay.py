@@ -8,11 +8,11 @@ from .plan import Buffer, Plan, Step
 
 def delay_updates(plan: Plan) -> None:
     """Moves kernels that read such old values up, past those that make the new ones and what depends on these."""
-    order = _Order(plan)
+    order, loops = _Order(plan), plan.innermost_loops()
     for i, step in enumerate(plan.steps):
         if step.kind == "kernel" and step.func is None:
             old, new = (v.buffer for v in step.arguments)
-            if old in plan.states or any(first <= i <= last for first, last in plan.loops):
+            if old in plan.states or i in loops:
                 order.delay(old, new, i)
 
 

@@ -186,9 +186,14 @@ def buffered(computation: Computation) -> set[Instruction]:
     for x in reversed(computation.instructions):
         users = dict.fromkeys([u for u, _, _ in edges[x]])
         own: Places = {}
-        for u, _, read in edges[x]:
+        for number, (u, _, read) in enumerate(edges[x]):
             seen = _seen_through(read, chosen[u].places)
-            own = {**own, **seen} if own else seen
+            if number == 1:
+                own = {**own}  # the first may be what the user has
+            if number:
+                own.update(seen)
+            else:
+                own = seen
         kernels: dict[Instruction, float] = {}
         for (kernel, _), share in own.items():
             kernels[kernel] = kernels.get(kernel, 0) + share

@@ -12,8 +12,9 @@ def hoist(plan: Plan, poured: int | None = None) -> None:
 
     `poured`: constants of so many bytes or more come from a file, one after another.
     """
+    everywhere = _writers(plan.steps)
     for number in range(len(plan.loops)):
-        _out_of_loop(plan, number)
+        _out_of_loop(plan, number, everywhere)
     _into_init(plan, poured)
     _unpack(plan)
 
@@ -28,10 +29,10 @@ def _writers(steps: list[Step]) -> dict[Buffer, int]:
     return count
 
 
-def _out_of_loop(plan: Plan, number: int) -> None:
+def _out_of_loop(plan: Plan, number: int, everywhere: dict[Buffer, int]) -> None:
+    """`everywhere`: the number of steps of the plan that write each buffer."""
     start, end = plan.loops[number]
     inside = _writers(plan.steps[start : end + 1])
-    everywhere = _writers(plan.steps)
     moved: list[int] = []
     for i in range(start, end + 1):
         step = plan.steps[i]
@@ -133,8 +134,8 @@ def _grouped(plan: Plan, large: list[Buffer], poured: int) -> tuple[dict[int, in
     Until these are none, the groups are not yet right: a poured constant is there while its group runs, and not before
     or after.
     """
-    first_jump = next((i for i, s in enumerate(plan.steps) if s.kind in ("branch", "switch", "jump")), len(plan.steps))
-    inside = {i for first, last in plan.loops for i in range(first, last + 1)}
+    inside = plan.innermost_loops()
+    past = _jumped_to(plan)
     written = _writers(plan.steps)
     lasting = len(plan.weights)
     group: dict[Buffer, int] = {b: 0 for b in plan.buffers if b.kind == "constant"}
@@ -154,12 +155,7 @@ def _grouped(plan: Plan, large: list[Buffer], poured: int) -> tuple[dict[int, in
         direct = sources.intersection(inputs)
         needed = {group.get(b, -1) for b in inputs}
         weights = {number for number in needed if 0 < number <= lasting}
-        movable = (
-            step.kind == "kernel"
-            and step.func is not None
-            and i not in inside
-            and not _conditional(plan, i, first_jump)
-        )
+        movable = step.kind == "kernel" and step.func is not None and i not in inside and i >= past[i]
         movable = movable and -1 not in needed and len(weights) <= (0 if own else 1)
         movable = movable and all(written[o] == 1 and o.kind == "temporary" and o not in results for o in outputs)
         if not movable:
@@ -174,13 +170,10 @@ def _grouped(plan: Plan, large: list[Buffer], poured: int) -> tuple[dict[int, in
     return found, shared
 
 
-def _conditional(plan: Plan, i: int, first_jump: int) -> bool:
-    """Returns True if a step may be jumped over."""
-    if i < first_jump:
-        return False
-    return any(
-        j < i < label.step
-        for j, step in enumerate(plan.steps[:i])
-        for label in step.targets
-        if step.kind in ("branch", "switch", "jump")
-    )
+def _jumped_to(plan: Plan) -> list[int]:
+    """The farthest step that one before each step may jump to: one that lies before it may be jumped over."""
+    farthest, found = 0, list[int]()
+    for step in plan.steps:
+        found.append(farthest)
+        farthest = max([farthest, *(label.step for label in step.targets)])
+    return found

@@ -52,13 +52,16 @@ class KernelCache:
         self.lowered: dict[Any, Lowered] = {}
         self.funcs: dict[str, Func] = {}
         self._computations: dict[Computation, Any] = {}
+        self._counts: dict[str, int] = {}
 
     def name(self, base: str) -> str:
         """A function name that is not taken."""
-        name, n = base, 1
+        n = self._counts.get(base, 1)
+        name = base if n == 1 else f"{base}.{n}"
         while name in self.funcs or name == COPY:
             n += 1
             name = f"{base}.{n}"
+        self._counts[base] = n
         return name
 
     def keep(
@@ -212,16 +215,18 @@ class _Flat(Elemental):
         return self.b.contracted(*operands) if fused else ELEMENTWISE[x.opcode](self.b, x, *operands)
 
 
-def lower_kernel(cache: KernelCache, expression: Expression, group: Group | None = None) -> Lowered:
+def lower_kernel(
+    cache: KernelCache, expression: Expression, group: Group | None = None, strides: tuple[int, ...] | None = None
+) -> Lowered:
     """The kernel of an expression: its results are the first arguments, its sources follow in order, then scratch rows.
 
-    `group` says which loops its members share.
+    `group` says which loops its members share, `strides` how the result lies if not in row-major order.
     """
     alone = row_by_row(expression.roots[0], expression.inner, expression.lanes) if group is None else None
     full, rows = (group.full, group.rows) if group is not None else alone or (None, None)
     kept = group.kept if group is not None else []
     flat = rows is None and expression.flat
-    key = (expression.key, flat, full, rows)
+    key = (expression.key, flat, full, rows, strides)
     found = cache.lowered.get(key)
     if found is not None:
         return found
@@ -232,7 +237,7 @@ def lower_kernel(cache: KernelCache, expression: Expression, group: Group | None
         leaves = []
         for _, shape in r.shape.leaves():
             dims = (shape.size,) if flat else shape.dimensions
-            leaves.append(Source(number, shape.element_type, dims, row_major_strides(dims)))
+            leaves.append(Source(number, shape.element_type, dims, strides or row_major_strides(dims)))
             number += 1
         outputs[r] = tuple(leaves)
     sources = {x: Source(number + i, v.dtype, v.dims, v.strides) for i, (x, v) in enumerate(expression.sources.items())}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from bisect import insort
+from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 
 from .plan import Buffer, Plan
@@ -28,10 +28,14 @@ def live_ranges(plan: Plan, one_by_one: bool = False) -> None:
                 if view.buffer.root().kind == "temporary":
                     _extend(view.buffer.root(), 0, 0)
     # Inner loops come first in the list, so one sweep reaches the outermost.
+    ending: dict[int, list[Buffer]] = {}
+    for buffer in plan.buffers:
+        ending.setdefault(buffer.last, []).append(buffer)
     for start, end in plan.loops:
-        for buffer in plan.buffers:
-            if buffer.first < start <= buffer.last <= end:
+        for last in range(start, end):
+            for buffer in [b for b in ending.get(last, ()) if b.first < start]:
                 buffer.last = end
+                ending.setdefault(end, []).append(buffer)
 
 
 def _staged(plan: Plan, one_by_one: bool) -> set[Buffer]:
@@ -91,7 +95,9 @@ def share_carries(plan: Plan) -> None:
     A program that asks its host for something keeps its states to the end: the host may give up.
     """
     states = () if any(step.kind == "request" for step in plan.steps) else plan.states
+    loops = plan.innermost_loops()
     accesses: dict[Buffer, list[int]] = {}
+    """The steps that use each buffer, in order."""
     for i, step in enumerate(plan.steps):
         for buffer in {v.buffer.root(): None for v in step.arguments}:
             accesses.setdefault(buffer, []).append(i)
@@ -105,7 +111,7 @@ def share_carries(plan: Plan) -> None:
             continue
         if step.arguments[0].offset or step.arguments[1].offset or source.last != i:
             continue
-        if _loop_of(plan, source.first) != _loop_of(plan, i):
+        if loops.get(source.first) != loops.get(i):
             continue
         maker = plan.steps[source.first]
         made = [v.buffer.root() for v in maker.arguments[: maker.written]]
@@ -123,17 +129,13 @@ def share_carries(plan: Plan) -> None:
         old = [k for k, v in enumerate(maker.arguments) if v.buffer.root() is carry]
         if any(k not in allowed or maker.func is not None and maker.arguments[k].offset for k in old):
             continue
-        if any(source.first < at < i for at in accesses.get(carry, [])):
+        using = accesses.setdefault(carry, [])
+        if bisect_left(using, i) > bisect_right(using, source.first):
             continue
         source.merged = carry
         carry.last = max(carry.last, source.last)
-        accesses.setdefault(carry, []).extend(accesses.get(source, []))
-
-
-def _loop_of(plan: Plan, step: int) -> tuple[int, int] | None:
-    """The innermost loop that a step is in."""
-    inside = [loop for loop in plan.loops if loop[0] <= step <= loop[1]]
-    return min(inside, key=lambda loop: loop[1] - loop[0], default=None)
+        using.extend(accesses.get(source, []))
+        using.sort()
 
 
 def _place_side_by_side(buffers: Iterable[Buffer], address: int) -> int:
@@ -141,6 +143,78 @@ def _place_side_by_side(buffers: Iterable[Buffer], address: int) -> int:
         buffer.address = address
         address += buffer.padded
     return address
+
+
+_RUN = 256
+"""Buffers that are looked at one by one; of so many beside each other it is known when all of them are needed."""
+
+
+class _Run:
+    """Buffers one after another by address: address, end, first and last step, and the group each is staged for."""
+
+    def __init__(self, entries: list[tuple[int, int, int, int, int]]):
+        self.entries = entries
+        self.start = entries[0][0]
+        self.end = max(entry[1] for entry in entries)
+        self.first = min(entry[2] for entry in entries)
+        self.last = max(entry[3] for entry in entries)
+        self.all_from = max(entry[2] for entry in entries)
+        self.all_to = min(entry[3] for entry in entries)
+        """From here and to here all of them hold something."""
+        self.staged = any(entry[4] for entry in entries)
+        self.gap = 0
+        """At least the widest gap between them."""
+        end = self.start
+        for entry in entries:
+            self.gap = max(self.gap, entry[0] - end)
+            end = max(end, entry[1])
+
+    def add(self, entry: tuple[int, int, int, int, int]) -> None:
+        at, end, first, last, staged = entry
+        insort(self.entries, entry)
+        self.gap = max(self.gap, self.start - end, at - self.end)
+        self.start, self.end = min(self.start, at), max(self.end, end)
+        self.first, self.last = min(self.first, first), max(self.last, last)
+        self.all_from, self.all_to = max(self.all_from, first), min(self.all_to, last)
+        self.staged = self.staged or staged > 0
+
+
+class _Placed:
+    """The buffers that have their places, in runs by address."""
+
+    def __init__(self) -> None:
+        self.runs: list[_Run] = []
+
+    def room(self, buffer: Buffer, at: int) -> int:
+        """Returns the first address from `at` on where no other buffer is needed at the same time."""
+        size, first, last, staged = buffer.padded, buffer.first, buffer.last, buffer.staged
+        for run in self.runs:
+            if run.start >= at + size:
+                break
+            if run.first > last or run.last < first:
+                continue
+            if run.all_from <= last and first <= run.all_to and run.gap < size and not (staged and run.staged):
+                at = max(at, run.end)
+                continue
+            for other, other_end, other_first, other_last, other_staged in run.entries:
+                if other >= at + size:
+                    return at
+                one_by_one = staged and other_staged and staged != other_staged
+                if other_first <= last and first <= other_last and at < other_end and not one_by_one:
+                    at = other_end
+        return at
+
+    def add(self, buffer: Buffer) -> None:
+        """The buffer has its address."""
+        entry = (buffer.address, buffer.address + buffer.padded, buffer.first, buffer.last, buffer.staged)
+        if not self.runs:
+            self.runs.append(_Run([entry]))
+            return
+        place = max(0, bisect_right(self.runs, entry, key=lambda run: run.entries[0]) - 1)
+        run = self.runs[place]
+        run.add(entry)
+        if len(run.entries) > 2 * _RUN:
+            self.runs[place : place + 1] = [_Run(run.entries[:_RUN]), _Run(run.entries[_RUN:])]
 
 
 def place(plan: Plan, start: int, page: int = 0) -> None:
@@ -155,20 +229,12 @@ def place(plan: Plan, start: int, page: int = 0) -> None:
     address = _place_side_by_side(lasting, address)
     temporaries = [b for b in plan.buffers if b.merged is None and b.kind == "temporary" and b.first >= 0]
     temporaries.sort(key=lambda b: -b.bytes)
-    placed: list[tuple[int, int, int, int, int]] = []
-    """Address, end, first and last step, the group it is staged for; by address."""
+    placed = _Placed()
     end = address
     for buffer in temporaries:
-        at, size, first, last = address, buffer.padded, buffer.first, buffer.last
-        for other, other_end, other_first, other_last, other_staged in placed:
-            if other >= at + size:
-                break
-            one_by_one = buffer.staged and other_staged and buffer.staged != other_staged
-            if other_first <= last and first <= other_last and at < other_end and not one_by_one:
-                at = other_end
-        buffer.address = at
-        insort(placed, (at, at + size, first, last, buffer.staged))
-        end = max(end, at + size)
+        buffer.address = placed.room(buffer, address)
+        placed.add(buffer)
+        end = max(end, buffer.address + buffer.padded)
     for buffer in plan.buffers:
         if buffer.merged is None and buffer.address < 0:
             buffer.address = address

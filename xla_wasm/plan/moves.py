@@ -44,12 +44,13 @@ def find_move(x: Instruction, available: Available) -> Move | None:
     """Returns the move from an array of the same size that makes most of `x`, which places its operands, or None."""
     if x.opcode not in _PLACING or x.shape.bytes < _LEAST:
         return None
-    found: dict[tuple[View, int], Move] = {}
-    sizes: dict[tuple[View, int], int] = {}
+    found: dict[tuple[View, int], list[tuple[Instruction, int, int, int]]] = {}
+    """The operands that keep their distance from an array: their sizes, first positions and ends."""
+    uses: dict[Instruction, int] = {}
+    for o in x.operands:
+        uses[o] = uses.get(o, 0) + 1
     for o, read in zip(x.operands, reads(x)):
-        source, origin = (
-            _origin(o, available) if read.kind is Kind.PLACED and x.operands.count(o) == 1 else (None, None)
-        )
+        source, origin = _origin(o, available) if read.kind is Kind.PLACED and uses[o] == 1 else (None, None)
         region = _region(read.map, origin) if origin is not None else None
         if (
             source is None
@@ -60,15 +61,14 @@ def find_move(x: Instruction, available: Available) -> Move | None:
         ):
             continue
         size, target, end, further = region
-        before = found.get((source, further))
-        operands = frozenset((o,))
-        if before is not None:
-            operands |= before.operands
-            target, end = min(target, before.target), max(end, before.target + before.count)
-        found[source, further] = Move(source, operands, target - further, target, end - target)
-        sizes[source, further] = sizes.get((source, further), 0) + size
+        found.setdefault((source, further), []).append((o, size, target, end))
+    sizes = {key: sum(size for _, size, _, _ in parts) for key, parts in found.items()}
     best = max(sizes, key=lambda key: sizes[key], default=None)
-    return found[best] if best is not None and 2 * sizes[best] >= x.shape.size else None
+    if best is None or 2 * sizes[best] < x.shape.size:
+        return None
+    operands, _, targets, ends = zip(*found[best])
+    target = min(targets)
+    return Move(best[0], frozenset(operands), target - best[1], target, max(ends) - target)
 
 
 def is_small_part(o: Instruction, x: Instruction) -> bool:

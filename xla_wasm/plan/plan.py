@@ -195,6 +195,10 @@ class Plan:
     end: int = 0
     """The first address behind all buffers, once they are placed."""
 
+    def innermost_loops(self) -> dict[int, tuple[int, int]]:
+        """The innermost loop of each step that is in one."""
+        return {i: (first, last) for first, last in reversed(self.loops) for i in range(first, last + 1)}
+
     def init_calls(self) -> list[tuple[int, list[Step]]]:
         """The steps of each call of `init`, by its number, and the group that they belong to: one call for each
         part."""

@@ -43,6 +43,10 @@ from .product import (
     strided,
 )
 
+_MOST_OPERANDS = 64
+"""Operands that one kernel concatenates: it has a pointer to each, and the time in which engines compile it grows with
+the square of their number."""
+
 
 class ComputationPlanner:
     """One computation while its steps are emitted: where each of its values lies."""
@@ -175,6 +179,9 @@ class ComputationPlanner:
         move = find_move(x, self.available)
         if move is not None and self.moved(x, move, outputs):
             return outputs
+        if x.opcode == "concatenate" and len(x.operands) > _MOST_OPERANDS:
+            self.concatenate_in_parts(x, outputs[0])
+            return outputs
         # What an update starts from is there already: its kernel reads it nowhere else.
         starts = [o for o, read in zip(x.operands, reads(x)) if read.kind is Kind.START]
         unread = frozenset(o for o in starts if x.operands.count(o) == 1)
@@ -203,6 +210,23 @@ class ComputationPlanner:
         rest = Expression(self.builder.cache, [x], lambda y: held.get(y) or self.available(y), x, move.operands)
         self.emit(x.name, outputs, rest, lower_kernel(self.builder.cache, rest))
         return True
+
+    def concatenate_in_parts(self, x: Instruction, whole: View) -> None:
+        """Emits a kernel for each few operands, which writes its part of the result. Parts that are alike share it."""
+        (d,) = x.attrs["dimensions"]
+        place = whole.offset
+        for i in range(0, len(x.operands), _MOST_OPERANDS):
+            operands = x.operands[i : i + _MOST_OPERANDS]
+            size = sum(o.shape.dimensions[d] for o in operands)
+            shape = x.shape.with_dimensions((*x.shape.dimensions[:d], size, *x.shape.dimensions[d + 1 :]))
+            part = Instruction(x.name, x.opcode, shape, operands, x.attrs)
+            if shape.size:
+                expression = Expression(self.builder.cache, [part], self.available)
+                lowered = lower_kernel(self.builder.cache, expression, strides=whole.strides)
+                view = View(whole.buffer, whole.dtype, shape.dimensions, whole.strides, place)
+                self.emit(x.name, [view], expression, lowered)
+                self.builder.steps[-1].holds[-1] = x
+            place += size * whole.strides[d]
 
     def reads_buffer(self, x: Instruction, view: View) -> bool:
         """Returns True if a kernel that computes `x`, or reads it, reads the buffer of an array."""
