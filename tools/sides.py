@@ -30,7 +30,19 @@ from conditions import ROOT, Condition, all_conditions
 from recorder import TAGS, Taken, merged
 
 REASONS = Path(__file__).with_name("sides.toml")
-TESTS = ("tests/ops", "tests/kernels", "tests/golden/test_golden.py", "tests/programs/test_hunt.py")
+_OPERATIONS = """
+    argmax clips columns complex control convolutions dots dynamic extremes fft gather lapack limits_of_numbers linalg
+    random reducers running_sums scatter small_floats sort special_functions types windows
+"""
+_PASSES = "contraction four_bits fractions grown loops weight_formats"
+TESTS = (
+    "tests/ops/test_samples.py::test_compiled",
+    *(f"tests/ops/test_{name}.py" for name in _OPERATIONS.split()),
+    *(f"tests/passes/test_{name}.py" for name in _PASSES.split()),
+    *(f"tests/programs/test_{name}.py" for name in ("hunt", "programs", "random_programs", "regressions")),
+    *("tests/golden/test_golden.py::test_values", "tests/host/test_threads.py"),
+    *("tests/kernels", "tests/loop", "tests/plan"),
+)
 """The value tests: they compare what modules give with what something else gives."""
 
 

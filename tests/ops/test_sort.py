@@ -71,9 +71,10 @@ def test_a_comparator_that_is_no_order_loses_nothing(length: int, share: float, 
     x = RNG.normal(size=length).astype(np.float32)
     x[RNG.random(length) < share] = np.nan
     places = np.arange(length, dtype=np.int32)
-    values, moved = run(sorting(comparator, 0, x, places), x, places)
-    np.testing.assert_array_equal(np.sort(moved), places)
-    np.testing.assert_array_equal(values, x[moved])
+    module = sorting(comparator, 0, x, places)
+    for values, moved in (run(module, x, places), evaluate(module, x, places)):
+        np.testing.assert_array_equal(np.sort(moved), places)
+        np.testing.assert_array_equal(values, x[moved])
 
 
 # --- sorts that need not be stable ----------------------------------------------------------------------------------
@@ -375,3 +376,46 @@ def test_a_sorted_row_is_part_of_a_larger_program() -> None:
     middle, greatest = run(module, values)
     np.testing.assert_array_equal(middle[:, 0], np.median(values * values, 1))
     np.testing.assert_array_equal(greatest, np.max(values * values, 1))
+
+
+def random_sort(seed: int) -> tuple[Module, list[Array]]:
+    """Rows in an array of two or three dimensions, of lengths on both sides of those at which a sort takes another
+    way, under a comparator with a key or without, of few different elements; and the arguments."""
+    rng = np.random.default_rng(seed)
+    dims = [int(rng.integers(1, 5)) for _ in range(rng.integers(2, 4))]
+    dimension = int(rng.integers(0, len(dims)))
+    dims[dimension] = int(rng.choice([2, 7, 8, 9, 16, 17, 40, 255, 256, 300]))
+    types = [
+        str(rng.choice(["f32", "f32", "f64", "bf16", "s8", "u16", "s32", "u64", "pred"]))
+        for _ in range(rng.integers(1, 4))
+    ]
+    arrays = []
+    for t in types:
+        made = rng.integers(0 if t[0] in "up" else -9, 10, dims)
+        arrays.append(made % 2 == 0 if t == "pred" else array(t, made))
+    first = types[0]
+    kind = str(rng.choice(["plain", "plain", "key", "two", "swapped", *["total"] * (first in ("f32", "f64", "bf16"))]))
+    directions = [str(rng.choice(["LT", "GT"])) for _ in range(2)]
+    order = {"type": "TOTALORDER"} if kind == "total" else {}
+    if first in ("f32", "f64", "bf16"):  # the evaluator has no order for NaNs but this
+        arrays[0][rng.random(dims) < 0.1] = rng.choice([np.nan, -np.nan]) if order else -0.0
+
+    def compared(b: Any, x: Any, y: Any, *others: Any) -> Any:
+        if kind == "swapped":
+            x, y = y, x
+        if kind == "key" and first != "pred":
+            x, y = (b.op("multiply", v, v) for v in (x, y))
+        before = b.op("compare", x, y, direction=directions[0], **order)
+        if kind != "two" or not others:
+            return before
+        second = b.op("compare", *others[:2], direction=directions[1])
+        return b.op("or", before, b.op("and", b.op("compare", x, y, direction="EQ"), second))
+
+    comparator = function(", ".join(f"{t}, {t}" for t in types), compared)
+    return sorting(comparator, dimension, *arrays, is_stable=bool(rng.random() < 0.5)), arrays
+
+
+@pytest.mark.parametrize("seed", range(100))
+def test_random_rows(seed: int) -> None:
+    module, arrays = random_sort(seed)
+    differential(module, *arrays, targets=[BOTH[seed % 2]], near=same_bits, threads=seed % 5 == 0)

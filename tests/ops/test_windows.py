@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -71,4 +73,28 @@ def random_windows(seed: int) -> tuple[Module, list[Array]]:
 @pytest.mark.parametrize("seed", range(120))
 def test_random_windows(seed: int) -> None:
     module, arguments = random_windows(seed)
+    differential(module, *arguments, targets=[[*TARGETS][seed % len(TARGETS)]])
+
+
+def random_select_and_scatter(seed: int) -> tuple[Module, list[Array]]:
+    """A select-and-scatter, and its arguments."""
+    rng = np.random.default_rng(seed)
+    dtype = str(rng.choice(["f32", "s32", "bf16", "f64", "s8"]))
+    dims = [int(rng.choice([1, 2, 3, 5, 8, 9, 17])) for _ in range(rng.integers(1, 4))]
+    window = Window(tuple(_dimension(rng, size, False) for size in dims))
+    window = Window(tuple(replace(w, window_dilation=1, base_dilation=1) for w in window.dimensions))
+    window = Window(tuple(replace(w, size=min(w.size, s + w.padding_low)) for w, s in zip(window.dimensions, dims)))
+    places = [(s + w.padding_low + w.padding_high - w.size) // w.stride + 1 for w, s in zip(window.dimensions, dims)]
+    arguments = [array(dtype, rng.integers(-3, 4, sizes)) for sizes in (dims, places, [])]
+    b, select = Builder("pool"), Builder("select")
+    x, y = (select.parameter(n, Shape(dtype)) for n in range(2))
+    selects = select.build(select.op("compare", x, y, direction=str(rng.choice(["GE", "LE", "GT"]))))
+    scatters = _reducer([str(rng.choice(["add", "add", "maximum", "turned"]))], [dtype])
+    operands = [b.parameter(n, Shape(dtype, a.shape)) for n, a in enumerate(arguments)]
+    return b.module(b.op("select-and-scatter", *operands, called=[selects, scatters], window=window)), arguments
+
+
+@pytest.mark.parametrize("seed", range(60))
+def test_random_selections(seed: int) -> None:
+    module, arguments = random_select_and_scatter(seed)
     differential(module, *arguments, targets=[[*TARGETS][seed % len(TARGETS)]])

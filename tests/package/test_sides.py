@@ -60,6 +60,10 @@ def test_reasons_are_of_conditions() -> None:
     assert len(sides.faults(listed, None, {"ops/sort/lower.py: _gone: n > 1 is True": "gone"})) == 1
 
 
+def test_value_tests_exist() -> None:
+    assert all((ROOT / test.partition("::")[0]).exists() for test in sides.TESTS)
+
+
 RECORDED = """
 import numpy as np
 import pytest

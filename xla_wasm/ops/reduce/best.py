@@ -7,7 +7,7 @@ from itertools import product
 
 from ...dataclass import dataclass
 from ...hlo.ir import Computation, Instruction
-from ...hlo.types import SMALL_FLOATS, TYPES, limits
+from ...hlo.types import TYPES, limits
 from ...loop.affine import Affine, Index
 from ...loop.builder import WIDE, Builder, is_float
 from ...loop.ir import Block, Loop, Val
@@ -99,7 +99,6 @@ def _outcome(reducer: Computation, numbers: int, places: int) -> tuple[str, str]
     """Returns the parameters that a reducer chooses, a number's and a place's, where its numbers and places have this
     order; None if it does anything else than choose."""
     made: dict[Instruction, str | bool] = {}
-    own = reducer.parameters[0].shape.element_type
     for x in reducer.instructions:
         if x.opcode == "tuple" and x is reducer.root and len(x.operands) == 2:
             value, at = (made[o] for o in x.operands)
@@ -108,21 +107,18 @@ def _outcome(reducer: Computation, numbers: int, places: int) -> tuple[str, str]
                 if value in ("a", "b") and at in ("i", "j") and isinstance(value, str) and isinstance(at, str)
                 else None
             )
-        found = _chosen(x, [made[o] for o in x.operands], own, numbers, places)
+        found = _chosen(x, [made[o] for o in x.operands], numbers, places)
         if found is None:
             return None
         made[x] = found
     return None
 
 
-def _chosen(x: Instruction, operands: list[str | bool], own: str, numbers: int, places: int) -> str | bool | None:
-    """Returns the parameter that an instruction of a reducer of numbers of the type `own` gives, or True or False for a
-    condition; None for anything else."""
+def _chosen(x: Instruction, operands: list[str | bool], numbers: int, places: int) -> str | bool | None:
+    """Returns the parameter that an instruction of a reducer gives, or True or False for a condition; None for anything
+    else."""
     if x.opcode == "parameter":
         return "aibj"[x.attrs["parameter_number"]]
-    if x.opcode == "convert" and TYPES[x.shape.element_type].kind == "float" and operands[0] in ("a", "b"):
-        # Small floats are compared as f32, and that is exact in both directions.
-        return operands[0] if own in SMALL_FLOATS and x.shape.element_type in (own, "f32") else None
     if x.opcode == "select" and isinstance(operands[0], bool):
         return operands[1] if operands[0] else operands[2]
     if x.opcode == "not" and isinstance(operands[0], bool):

@@ -7,7 +7,6 @@ from math import prod
 
 from ...dataclass import dataclass
 from ...hlo.ir import Instruction
-from ...hlo.types import SMALL_FLOATS
 from ...loop.affine import ZERO, Affine, Index
 from ...loop.builder import Builder, is_float
 from ...loop.ir import Val
@@ -103,12 +102,10 @@ def _search(e: Elemental, x: Instruction, index: Index, inits: list[Val]) -> lis
     found = best(x) if along or lanes > 1 else None
     if found is None:
         return None
-    dtype = operand.shape.element_type
-    held = "f32" if dtype in SMALL_FLOATS else dtype
-    r = Search(b, held, found.greatest)
+    r = Search(b, operand.shape.element_type, found.greatest)
 
     def number(i: Affine, lanes: int) -> Val:
-        return b.splat(b.convert(e.value(operand, operand_index(x, index, (i,))), held), lanes)
+        return b.splat(e.value(operand, operand_index(x, index, (i,))), lanes)
 
     done = size
     if along and size >= _LONG_SEARCH and operand in e.sources:
@@ -124,7 +121,7 @@ def _search(e: Elemental, x: Instruction, index: Index, inits: list[Val]) -> lis
             b, (size,), state, lanes, lambda inner, acc: r.step(acc, number(inner[0], lanes), b.index_value(inner[0]))
         )
         value, at = r.result(state)
-    acc = e.apply(x.called[0], [*inits, b.convert(value, dtype), b.convert(at, places.shape.element_type)])
+    acc = e.apply(x.called[0], [*inits, value, b.convert(at, places.shape.element_type)])
 
     def one(inner: Index, acc: list[Val]) -> list[Val]:
         return e.apply(

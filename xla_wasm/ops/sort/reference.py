@@ -37,9 +37,9 @@ def merge_order(length: int, lanes: int, less: Less) -> Array:
             beyond = np.where(in_left, _less(less, rival, order, row, length), ~_less(less, order, rival, row, length))
             active = low < high
             low, high = np.where(active & beyond, middle + 1, low), np.where(active & ~beyond, middle, high)
-        merged = np.empty_like(order)
-        np.put_along_axis(merged, place // (2 * width) * (2 * width) + own + low, order, 1)
-        order, width = merged, 2 * width
+        # Places differ under an order. Under a comparator that is none, two elements may have the same one.
+        places = np.argsort(place // (2 * width) * (2 * width) + own + low, 1, kind="stable")
+        order, width = np.take_along_axis(order, places, 1), 2 * width
     return order[:, :length]
 
 
