@@ -42,7 +42,7 @@ from tests.support.multiplied_laws import LARGE, LAWS, SIZES, following
 from tests.support.multiplied_sizes import SIZES as NEW_SIZES
 from tests.support.multiplied_sizes import resized
 from xla_wasm.builder import module as module_of
-from xla_wasm.errors import UnsupportedError, XlaWasmError
+from xla_wasm.errors import LimitError, UnsupportedError, XlaWasmError
 from xla_wasm.hlo.ir import Module
 from xla_wasm.reference import evaluate
 
@@ -253,6 +253,8 @@ def outcome(plan: Plan, folder: str = "") -> Finding | None:
 
 
 def _kind(error: Exception) -> str:
+    if isinstance(error, LimitError):
+        return "no end"
     if isinstance(error, UnsupportedError):
         return "not supported"
     return "error" if isinstance(error, XlaWasmError) else "internal error"

@@ -27,7 +27,7 @@ from tests.support.differential import TARGETS
 from tests.support.multiplied_bounds import Moved
 from tests.support.multiplied_bounds import at as moved_bounds
 from xla_wasm.builder import Builder, module
-from xla_wasm.errors import OptionWarning
+from xla_wasm.errors import LimitError, OptionWarning
 from xla_wasm.hlo.ir import Computation, Instruction, Module
 from xla_wasm.hlo.signature import parameter_leaves
 from xla_wasm.hlo.types import TYPES
@@ -40,6 +40,8 @@ __all__ = ["Array", "Function", "Unavailable", "Way", "base", "judged"]
 Meaning = Callable[[Sequence[Array]], list[Array]]
 """From arguments to the results that are right for them."""
 
+SECONDS = 20
+"""Seconds that one run may take."""
 MOST_RUNS = 600
 """Runs of the first function that one case may need."""
 UNITS = 64
@@ -113,14 +115,23 @@ class Compiled:
     """A module compiled as its users would, with results that are remembered: the meaning of a first function."""
 
     def __init__(self, program: Module, target: str):
-        self.executable = xla_wasm.load(xla_wasm.compile(program, xla_wasm.Options(**TARGETS[target])))
+        artifact = xla_wasm.compile(program, xla_wasm.Options(**TARGETS[target]))
+        self.executable = xla_wasm.load(artifact, timeout=_limit(program))
         self._known: dict[tuple[bytes, ...], list[Array]] = {}
 
     def __call__(self, arguments: Sequence[Array]) -> list[Array]:
         key = tuple(a.tobytes() for a in arguments)
         if key not in self._known:
-            self._known[key] = list(self.executable.run(*arguments))
+            try:
+                self._known[key] = list(self.executable.run(*arguments))
+            except LimitError:
+                raise Unavailable("the function itself does not end") from None
         return self._known[key]
+
+
+def _limit(program: Module) -> float | None:
+    """Seconds that a run may take; None if it has no loop, and so cannot go on for ever."""
+    return SECONDS if any(x.opcode == "while" for x in program.instructions()) else None
 
 
 def base(program: Module, arguments: Sequence[Array], meaning: Meaning, rounded: bool = False) -> Function:
@@ -198,7 +209,7 @@ def runs(f: Function, way: Way, choose: random.Random) -> list[Run]:
     with warnings.catch_warnings(), moved_bounds(way.bounds):
         warnings.simplefilter("ignore", OptionWarning)  # that nothing is large enough for threads
         artifact = xla_wasm.compile(f.module, xla_wasm.Options(weights=way.weights, state=way.state, **options))
-    executable = xla_wasm.load(artifact, threads=2) if way.threads else xla_wasm.load(artifact)
+    executable = xla_wasm.load(artifact, timeout=_limit(f.module), threads=2 if way.threads else None)
     states = dict(way.state)
     kept = {*way.weights, *states}
     for place in kept:
