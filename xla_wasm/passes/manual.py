@@ -68,14 +68,14 @@ def per_device(module: Module) -> PerDevice:
     if is_partitioned(module, fields):
         return _partitioned(module, fields)
     unknown = _unknown(module)
+    meshes = read_meshes(module.frontend_attributes.get(MESHES, "{}"))
     if any(map(crosses, module.instructions())):
-        meshes = read_meshes(module.frontend_attributes.get(MESHES, "{}"))
         devices = _devices(module, meshes)
         check_count(f"'{module.name}'", devices * module.replica_count)
         return _Division(module, devices, meshes).run() if devices > 1 else unknown
     if any(x.opcode in PER_DEVICE for x in module.instructions()):
         return unknown
-    annotated = next((x for x in module.instructions() if _is_divided(x)), None)
+    annotated = next((x for x in module.instructions() if _is_divided(x, meshes)), None)
     if annotated is None:
         return unknown
     single = module if module.num_partitions == 1 else with_devices(clone(module), module.replica_count, 1)
@@ -203,12 +203,7 @@ class _Division:
 
     def _declared(self, p: Instruction) -> Tree:
         """The shards that the module asks for a parameter; None if it leaves them open."""
-        shape = p.shape
-        if SHARDING in p.frontend_attributes:
-            shardings = read_shardings(p.frontend_attributes[SHARDING], self.meshes)
-        else:
-            # Before Shardy, what nobody asked for was said to be replicated too, which no byte does.
-            shardings = annotation(p) if p.attrs.get("sharding") else []
+        shape, shardings = p.shape, _stated(p, self.meshes)
         if not shardings or all(s.kind == "unknown" for s in shardings):
             return None
         return self.localizer.tree(p, shape, self.localizer.whole_of(shape), shardings)
@@ -265,9 +260,17 @@ def _at(tree: Tree, index: Index) -> Tree:
     return tree
 
 
-def _is_divided(x: Instruction) -> bool:
+def _stated(x: Instruction, meshes: Mapping[str, Mesh]) -> list[Sharding]:
+    """The shardings that an instruction says it has: Shardy's, or in the older form the annotation."""
+    if SHARDING in x.frontend_attributes:
+        return read_shardings(x.frontend_attributes[SHARDING], meshes)
+    # Before Shardy, what nobody asked for was said to be replicated too, which no byte does.
+    return annotation(x) if x.attrs.get("sharding") else []
+
+
+def _is_divided(x: Instruction, meshes: Mapping[str, Mesh]) -> bool:
     """Returns True if an instruction says that its array lies on several devices."""
-    return any(s.devices > 1 for s in annotation(x))
+    return any(s.devices > 1 for s in _stated(x, meshes))
 
 
 def _parameter_shapes(module: Module) -> list[Shape]:
