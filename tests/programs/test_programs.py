@@ -14,7 +14,7 @@ import xla_wasm.jax
 from tests.support import closeness, xla_cpu
 from tests.support.node_host import run_in_node
 from tests.support.seeds import exhaustive
-from tests.support.whole_programs import PROGRAMS, lowered
+from tests.support.whole_programs import PROGRAMS, lowered, of_jaxlib
 from xla_wasm.artifact import Artifact
 from xla_wasm.reference import evaluate
 
@@ -25,7 +25,7 @@ TARGETS = ("simd128", "relaxed-simd")
 def judged(name: str) -> tuple[list[closeness.Array], list[closeness.Array]]:
     """The true values, and XLA:CPU's."""
     module, args = lowered(name)
-    return evaluate(module, *args, precision="f64"), xla_cpu.run(module, *args)
+    return evaluate(module, *args, precision="f64"), xla_cpu.run(of_jaxlib(name), *args)
 
 
 def check(name: str, results: list[closeness.Array]) -> None:
