@@ -1,4 +1,4 @@
-"""What a plan costs grows with the size of its program, and no faster."""
+"""The costs of plans, which grow with the size of the program, and no faster."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def test_concatenations_of_many_parts(parts: int, dims: tuple[int, ...], dimensi
 
 @pytest.mark.parametrize("parts", [5, 64, 300])
 def test_a_concatenation_in_a_loop_and_of_constants(parts: int) -> None:
-    """What a loop does not change, what it changes, and parts of no elements."""
+    """Parts that a loop changes, parts that it does not, and parts of no elements."""
     sizes = [i % 3 for i in range(parts)]
     whole = sum(sizes)
     lines = [f"p{i} = f32[{size}] {'slice(x), slice={[0:' + str(size) + ']}'}" for i, size in enumerate(sizes)]
