@@ -194,7 +194,7 @@ class Recorder:
     def compiled(self, trace: Callable[..., Any]) -> Callable[..., Any]:
         """Returns `compiler.trace`, recorded."""
 
-        def recorded(module: Any, options: Any, *args: Any) -> Any:
+        def recorded(module: Any, options: Any, *args: Any, **named: Any) -> Any:
             if not self.depth:
                 for cached in self.caches:
                     cached.cache_clear()  # what a compile before has asked, this one would not ask
@@ -202,7 +202,7 @@ class Recorder:
                 self.around[:] = [self.options | bool(options.state) * IN_PLACE]
             self.depth += 1
             try:
-                return trace(module, options, *args)
+                return trace(module, options, *args, **named)
             finally:
                 self.depth -= 1
                 if not self.depth:
