@@ -24,18 +24,18 @@ import pytest
 from conditions import ROOT, Condition, conditions_of, files
 
 TAGS = ("batch", "small", "several", "in place", "threads")
-"""What an instruction is about: dimensions along which it does the same for each part; types of less than 32 bits but
-truth values; more than one operand or result of a kind; memory that it shares with an operand. And what the module is
-compiled for."""
+"""Properties of an instruction: dimensions along which it does the same for each part; types of less than 32 bits but
+truth values; more than one operand or result of a kind; memory that it shares with an operand. And one of what the
+module is compiled for."""
 BATCH, SMALL, SEVERAL, IN_PLACE, THREADS = (1 << i for i in range(len(TAGS)))
 _SECONDS = 20
-"""After so many what was taken is written, for a run that is interrupted."""
+"""Time after which the record is written anew, for a run that is interrupted."""
 _TESTS = 3
 """Tests that are remembered for each side and tags."""
 
 
 class Taken:
-    """What was taken: for each condition's key and side the tags as bits, the number of compiles and some tests."""
+    """Sides that were taken: for each condition's key and side the tags as bits, a number of compiles and some tests."""
 
     def __init__(self) -> None:
         self.sides: dict[tuple[str, bool], dict[int, tuple[int, list[str]]]] = {}
@@ -60,7 +60,7 @@ class Taken:
 
 
 def merged(folder: Path) -> Taken:
-    """Returns what all processes have written to a folder."""
+    """Returns the records that all processes have written to a folder, as one."""
     return Taken.from_json([row for path in sorted(folder.glob("*.json")) for row in json.loads(path.read_text())])
 
 
@@ -149,7 +149,7 @@ class Recorder:
         self.seen: set[int] = set()
         """Outcomes of the compile that is going on: number of the condition, side and tags."""
         self.compiles: list[set[int]] = []
-        """Those of the test that is going on."""
+        """The outcomes of each compile of the test that is going on."""
         self.ran = False
         self.depth = 0
         self.options = 0
@@ -194,7 +194,7 @@ class Recorder:
     def compiled(self, trace: Callable[..., Any]) -> Callable[..., Any]:
         """Returns `compiler.trace`, recorded."""
 
-        def recorded(module: Any, options: Any, *args: Any) -> Any:
+        def recorded(module: Any, options: Any, *args: Any, **named: Any) -> Any:
             if not self.depth:
                 for cached in self.caches:
                     cached.cache_clear()  # what a compile before has asked, this one would not ask
@@ -202,7 +202,7 @@ class Recorder:
                 self.around[:] = [self.options | bool(options.state) * IN_PLACE]
             self.depth += 1
             try:
-                return trace(module, options, *args)
+                return trace(module, options, *args, **named)
             finally:
                 self.depth -= 1
                 if not self.depth:

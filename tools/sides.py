@@ -47,7 +47,7 @@ TESTS = (
 
 
 def reasons() -> dict[str, str]:
-    """Returns why sides are not taken, by their keys."""
+    """Returns the reasons for which sides are not taken, by their keys."""
     with REASONS.open("rb") as file:
         return {
             f"{where}: {side}": reason for where, sides in tomllib.load(file).items() for side, reason in sides.items()
