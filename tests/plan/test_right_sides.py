@@ -111,7 +111,7 @@ def test_special_values_stay_in_their_columns() -> None:
 
 @pytest.mark.parametrize("axes", [(0,), (1,), (2,), (0, 1), (0, 2)])
 def test_a_reversed_side(axes: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
-    """What is read backwards begins before its first element."""
+    """An array that is read backwards begins before its first element."""
     monkeypatch.setenv("XLA_WASM_VERIFY", "1")
     rng = np.random.default_rng(0)
     x, y = whole(rng, np.float32, 3, 6, 6), whole(rng, np.float32, 3, 6, 4)

@@ -98,7 +98,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong with a case."""
+    """A fault of a case."""
 
     kind: str
     message: str
@@ -332,7 +332,7 @@ def least(plan: Plan, kind: str, folder: str = "") -> Plan:
 def _fails(
     module: Module, arguments: list[Array], target: str, kind: str, bounds: multiplied_bounds.Moved = ()
 ) -> bool:
-    """Whether a module fails in that way by itself: a value is wrong if the evaluator gives another."""
+    """Returns True if a module fails in that way by itself: a value is wrong if the evaluator gives another."""
     try:
         expected = evaluate(module, *arguments)
     except Exception:
@@ -430,7 +430,7 @@ def _available(seed: int, request: Request, tally: Tally) -> Plan | None:
 
 
 def _names(plan: Plan) -> list[str]:
-    """What a case is counted as."""
+    """The names under which a case is counted."""
     names = ["cases", f"feed {plan.feed}", f"target {plan.target}", *{f"law {step.law}" for step in plan.steps}]
     return names + [f"way {name}" for name in ("weights", "state", "threads", "bounds") if getattr(plan, name)]
 

@@ -35,7 +35,7 @@ def verified(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _batches(plan: Plan, law: str, number: int) -> str:
-    """What is wrong with a function in a batch; "" if nothing is. Unavailable if no choices make a case of it."""
+    """The fault of a function in a batch, "" if it has none. Unavailable if no choices make a case of it."""
     for attempt in range(ATTEMPTS):
         step = Step(law, 10 * number + attempt, SIZES[(number // 3 + attempt) % len(SIZES)])
         bounds = multiplied_bounds.some(random.Random(number), least=True) if number % 2 else ()

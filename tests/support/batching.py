@@ -151,7 +151,7 @@ class Batching:
         return self.b.broadcast(x, (self.size, *dims), _up(range(len(dims))))
 
     def mapped(self, x: Instruction, made: Instruction) -> Value:
-        """What was made with the dimension in front, taken apart."""
+        """A value that was made with the dimension in front, taken apart."""
         return like(x.shape, [Leaf(leaf, True) for leaf in taken_apart(self.b, made)])
 
     def index(self, operand: Instruction, limit: int) -> Instruction:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import random
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -68,7 +68,7 @@ class Function:
     runs: int = 1
     """Runs of the first function that the meaning makes."""
     rounded: bool = False
-    """Whether the meaning may round elementwise functions otherwise: it is not a compiled module's."""
+    """True if the meaning may round elementwise functions otherwise: it is not a compiled module's."""
     batch: Batch | None = None
 
     @cached_property
@@ -101,7 +101,7 @@ class Way:
     """Parameters that keep what they hold from run to run, and the results that they become."""
     threads: bool = False
     permuted: bool = False
-    """Whether a batch is run a second time in another order."""
+    """True if a batch is run a second time in another order."""
     bounds: Moved = ()
     """Bounds of fast paths that the compiler has elsewhere."""
 
@@ -169,8 +169,8 @@ def _is_inexact(x: Instruction) -> bool:
 
 
 def bitwise(program: Module, target: str, rounded: bool) -> bool:
-    """Whether the results of a module are the same bits whatever else stands around it (docs/numerics.md): without
-    sums of floats, and on relaxed-simd, or if the meaning may round otherwise, without any rounding."""
+    """Returns True if the results of a module are the same bits whatever else stands around it (docs/numerics.md):
+    without sums of floats, and on relaxed-simd, or if the meaning may round otherwise, without any rounding."""
     loose = rounded or target != "simd128"
     for x in program.instructions():
         if x.opcode in _STRUCTURE or not _is_inexact(x):
@@ -196,8 +196,6 @@ class Run:
     arguments: list[Array]
     actual: list[Array]
     expected: list[Array]
-    same: bool = field(default=False)
-    """Whether the actual results have to be the expected bits in any case."""
 
 
 def runs(f: Function, way: Way, choose: random.Random) -> list[Run]:
@@ -270,7 +268,7 @@ def _difference(f: Function, run: Run, exact: bool) -> str:
 
 
 def differing(x: Array, y: Array, exact: bool) -> Array:
-    """Where results differ by more than they may: zeros have one sign if results are exact."""
+    """A mask of the elements that differ by more than they may: zeros have one sign if results are exact."""
     with np.errstate(all="ignore"):
         same: Array = (x == y) | ((x != x) & (y != y))
         if x.dtype.kind in "fV" and exact and x.dtype.itemsize > 1:

@@ -1,4 +1,4 @@
-"""What cases are multiplied from: samples of operations, golden modules, random programs, whole programs, functions of
+"""Sources of multiplied cases: samples of operations, golden modules, random programs, whole programs, functions of
 JAX, and modules in a folder."""
 
 from __future__ import annotations

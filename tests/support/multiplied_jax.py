@@ -136,11 +136,11 @@ CATALOGUE: tuple[tuple[str, tuple[str, ...], Fun], ...] = (
     ("gradient of a walk", (M, R), jax.grad(lambda x, v: jnp.sum(_walked(x, v)[1] ** 2))),
     ("gradient of running sums", (M,), jax.grad(_squared(lambda x: jnp.cumsum(x, 1)))),
 )
-"""What is often vmapped: name, arguments, function."""
+"""Functions that are often vmapped: name, arguments, function."""
 
 
 QUADRATIC = frozenset(("square", "outer", "correlation", "convolution", "gradient of a convolution"))
-"""Those that long arguments make very large or slow."""
+"""Functions that long arguments make very large or slow."""
 LONG = (130, 257, 1030, 4100)
 
 

@@ -1,5 +1,5 @@
-"""Where the operands of a function may come from, and where its results may go: parts of larger arrays, arrays in
-another order, arrays that are put together."""
+"""Origins of a function's operands, and uses of its results: parts of larger arrays, arrays in another order, arrays
+that are put together."""
 
 from __future__ import annotations
 
