@@ -35,7 +35,7 @@ _TESTS = 3
 
 
 class Taken:
-    """Sides that were taken: for each condition's key and side the tags as bits, a number of compiles and some tests."""
+    """Sides that were taken: for each condition's key and side the tags as bits, the number of compiles, some tests."""
 
     def __init__(self) -> None:
         self.sides: dict[tuple[str, bool], dict[int, tuple[int, list[str]]]] = {}
