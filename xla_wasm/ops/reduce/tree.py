@@ -10,7 +10,7 @@ from __future__ import annotations
 from ...hlo.attrs import Window, WindowDimension
 from ...hlo.ir import Instruction
 from ...hlo.types import SMALL_FLOATS
-from .monoids import IDEMPOTENT, monoid
+from .monoids import IDEMPOTENT, monoids
 from .neutral import neutral
 
 _LONGEST = 32
@@ -40,7 +40,8 @@ def free(x: Instruction) -> bool:
     floats; or if XLA takes it at once, since it has several operands."""
     if len(x.operands) != 2:
         return True
-    opcode, dtype = monoid(x.called[0]), x.shape.element_type
+    # Of the initial value: the reduction's own shape may be a tuple, of one.
+    opcode, dtype = (monoids(x.called[0]) or (None,))[0], x.operands[1].shape.element_type
     if opcode in IDEMPOTENT:
         return True
     if opcode is None:
