@@ -177,7 +177,7 @@ SAMPLES: tuple[Sample, ...] = (
     case("reduce", (_TABLE, f32(1)), (f32([7, 16]),), name="a tuple of one", called=(_ONE_TUPLE,), dimensions=(1,)),
     case("reduce", (np.ones((8, 33), np.float32), f32(1)), (f32([36] * 8),), name="a tuple of one, in windows",
          called=(_ONE_TUPLE,), dimensions=(1,)),
-    case("reduce", (np.ones((8, 1000), np.float32), f32(1)), (f32([1001] * 8),), name="a tuple of one, of many elements",
+    case("reduce", (np.ones((8, 1000), np.float32), f32(1)), (f32([1001] * 8),), name="a tuple of one, of many",
          called=(_ONE_TUPLE,), dimensions=(1,)),
     program(
         "reduce",
