@@ -217,6 +217,17 @@ def test_pairs_of_infinities_and_nan_are_those_of_xla(opcode: str) -> None:
 # --- what the compiler makes of them --------------------------------------------------------------------------------
 
 
+def test_squares_do_not_overflow_on_the_way() -> None:
+    """As x^2 - y^2 the real part would be NaN where both squares are infinite."""
+    z = np.array(
+        [1e23 + 7e30j, 7e30 + 1e23j, 1e23 + 1e23j, -1e23 + 1e23j, 3 - 4j, np.inf + 2j, 1e-30 + 1j], np.complex64
+    )
+    infinite = [complex(-np.inf, np.inf), complex(np.inf, np.inf), complex(0, np.inf), complex(0, -np.inf)]
+    expected = np.array([*infinite, -7 - 24j, complex(np.inf, np.inf), -1 + 2e-30j], np.complex64)
+    (actual,) = run(xla_wasm.jax.lower(jnp.square, z), z)
+    np.testing.assert_array_equal(actual, expected)
+
+
 def test_both_parts_come_out_of_one_kernel() -> None:
     module = Module.from_text("""HloModule m
 ENTRY e {

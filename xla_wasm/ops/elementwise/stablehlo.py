@@ -50,7 +50,15 @@ def _dynamic_iota(e: Mapper, op: Op, operands: list[Instruction]) -> list[Instru
 
 
 def _square(e: Mapper, _: Op, operands: list[Instruction]) -> list[Instruction]:
-    return [e.op("multiply", operands[0], operands[0])]
+    """The product of a number with itself; of a complex one without two infinite squares whose difference is NaN."""
+    (z,) = operands
+    if z.shape.element_type not in ("c64", "c128"):
+        return [e.mul(z, z)]
+    x, y = e.op("real", z), e.op("imag", z)
+    product = e.mul(x, y)
+    equal = e.op("and", e.compare("EQ", e.unary("abs", x), e.unary("abs", y)), e.unary("is-finite", x))
+    re = e.select(equal, e.sub(x, x), e.mul(e.sub(x, y), e.add(x, y)))
+    return [e.op("complex", re, e.add(product, product))]
 
 
 def _conj(e: Mapper, _: Op, operands: list[Instruction]) -> list[Instruction]:
