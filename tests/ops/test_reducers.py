@@ -16,7 +16,7 @@ from xla_wasm.hlo.ir import Computation, Instruction
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.ops.dtypes import Array
 from xla_wasm.ops.sample import Maker, array, case, f32, function, reducer, s32, shape
-from xla_wasm.ops.window.cumulative import Cumulative, cumulative
+from xla_wasm.ops.window.prefixes import Cumulative, cumulative
 from xla_wasm.reference import evaluate
 
 RNG = np.random.default_rng(3)

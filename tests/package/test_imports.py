@@ -18,7 +18,7 @@ from xla_wasm.lowering.table import KERNELS, ROUTINES
 ROOMS = {
     "records": "ops.table ops.reading ops.exactness ops.*.record",
     "shared": "ops.request ops.*.callback ops.*.monoids ops.*.neutral ops.*.transfers ops.*.first ops.*.unstable "
-    "ops.*.tree ops.*.plan "
+    "ops.*.tree ops.*.plan ops.*.prefixes "
     "ops.*.contraction ops.*.fraction ops.*.stored",
     "writing": "ops.*.expand ops.*.accurate ops.*.complex ops.*.parts ops.*.exchange ops.*.groups "
     "ops.*.lapack ops.*.lapack_older ops.*.tpu ops.*.sparse "
@@ -103,11 +103,6 @@ EXCEPTIONS = {
     ): "whether a computation can be part of a loop, or has to become other operations",
     ("ops.reduce.expand", "lowering.apply"): "the same",
     ("ops.window.expand", "lowering.apply"): "the same",
-    (
-        "ops.window.canonical",
-        "ops.window.cumulative",
-    ): "whether a window is a running sum, which has a kernel of its own",
-    ("passes.widen", "ops.window.cumulative"): "the same",
     ("assemble.assemble", "ops.collective.groups"): "the numbers of a device, in their order",
     ("plan.plan_builder", "ops.collective.groups"): "the same",
     ("plan.planner", "ops.collective.groups"): "the same",
@@ -120,7 +115,6 @@ EXCEPTIONS = {
     ("ops.dynamic.reference", "ops.dynamic.pad_reshape"): "the judge should not need this",
     ("ops.random.reference", "ops.random.expand"): "the judge should not need this",
     ("ops.window.reference", "ops.window.expand"): "the judge should not need this",
-    ("ops.window.reference", "ops.window.cumulative"): "the judge should not need this",
     ("ops.movement.reference", "host.layouts"): "the bytes of a layout in NumPy, which hosts have",
     ("reference", "passes.manual"): "a program on whole arrays is evaluated as that of each device",
 }

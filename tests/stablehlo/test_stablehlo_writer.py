@@ -76,7 +76,9 @@ def check_sample(sample: Sample) -> bool:
         return True
     given, given_again = sample.host.arguments(), sample.host.arguments()
     expected = evaluate(module, *sample.args, **given)
-    results = evaluate(again(text), *sample.args, **given_again)
+    # Where XLA differs from a function of complex numbers, so does what jaxlib makes of it: then it is our reader's.
+    ours = sample.xla and sample.opcode in EXPANDED_COMPLEX
+    results = evaluate(HloModule.from_stablehlo(text) if ours else again(text), *sample.args, **given_again)
     assert len(results) == len(expected)
     for actual, wanted in zip(results, expected):
         assert actual.dtype == wanted.dtype

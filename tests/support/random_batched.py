@@ -149,8 +149,8 @@ def _integers(p: Program, dims: tuple[int, ...]) -> Value:
 
 
 def _parts(p: Program, v: Value) -> tuple[tuple[int, ...], tuple[int, ...], list[tuple[str, int]], tuple[int, ...]]:
-    """How an array is read: its batching dimensions, those in which places lie, what the dimensions of the indices
-    are (batching dimensions of the array, or sizes of their own), and these dimensions."""
+    """Draws how an array is read: its batching dimensions, those in which places lie, the meanings of the dimensions of
+    the indices (batching dimensions of the array, or sizes of their own), and these dimensions."""
     rank = len(v.dims)
     batching = tuple(d for d in range(rank) if v.dims[d] and not p.draw.chance(3 if v.dims[d] > 7 else 2))
     if len(batching) == rank:

@@ -23,8 +23,8 @@ from ..hlo.shape import Shape
 from ..hlo.types import SMALL_FLOATS, THROUGH_F16
 from ..ops.reading import record
 from ..ops.reduce.tree import free, step
-from ..ops.window.cumulative import stepwise
 from ..ops.window.expand import whole
+from ..ops.window.prefixes import stepwise
 from ..writing.writer import Writer, walk
 
 _COMPUTING = (Narrow.COMPUTED, Narrow.EXACT)

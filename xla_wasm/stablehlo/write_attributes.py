@@ -350,10 +350,10 @@ ATTRIBUTES: dict[str, Callable[[Instruction], Attributes]] = {
 }
 """Opcode -> what gives its attributes."""
 SAME = frozenset(
-    "abs add and atan2 bitcast-convert ceil clamp complex count-leading-zeros divide dynamic-update-slice floor imag "
-    "is-finite maximum minimum multiply negate not or partition-id popcnt power real remainder replica-id reshape "
-    "round-nearest-afz round-nearest-even select shift-left shift-right-arithmetic shift-right-logical subtract "
-    "xor".split()
+    "abs add and atan bitcast-convert ceil clamp complex convert count-leading-zeros divide dynamic-update-slice "
+    "floor imag is-finite maximum minimum multiply negate not or partition-id popcnt power real remainder replica-id "
+    "reshape round-nearest-afz round-nearest-even select shift-left shift-right-arithmetic shift-right-logical "
+    "subtract xor".split()
 )
 """Opcodes without attributes of which StableHLO has the same."""
 NAMES = {"broadcast": "stablehlo.broadcast_in_dim", "dot": "stablehlo.dot_general", "topk": "chlo.top_k"}

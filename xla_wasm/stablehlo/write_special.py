@@ -11,7 +11,7 @@ from ..hlo.types import TYPES
 from ..mlir.strings import string_text, symbol_text
 from ..mlir.text_attributes import Attributes
 from ..writing.writer import Writer
-from .write_attributes import ATTRIBUTES, all_to_all, channel, name_of, quoted_attributes, unsupported, word
+from .write_attributes import ATTRIBUTES, all_to_all, channel, name_of, quoted_attributes, unsupported
 from .write_body import Body, Emit, Value, leaves, noted
 from .write_text import int32, int64, int64s, numbers, truth, type_text
 
@@ -93,18 +93,6 @@ def _sign(body: Body, x: Instruction) -> Value:
     if TYPES[x.shape.element_type].kind != "unsigned":
         return body.op("stablehlo.sign", x, body.operands(x), {})
     return body.op("stablehlo.minimum", x, [*body.operands(x), _filled(body, x.shape, "1")], {})
-
-
-def _convert(body: Body, x: Instruction) -> Value:
-    """StableHLO's readers forget the imaginary part where a complex number becomes a truth value."""
-    operand = x.operands[0].shape
-    if x.shape.element_type != "pred" or TYPES[operand.element_type].kind != "complex":
-        return body.op("stablehlo.convert", x, body.operands(x), {})
-    attributes = {
-        "comparison_direction": word("comparison_direction", "NE"),
-        "compare_type": word("comparison_type", "FLOAT"),
-    }
-    return body.op("stablehlo.compare", x, [*body.operands(x), _filled(body, operand, "(0.0, 0.0)")], attributes)
 
 
 def _convolution(body: Body, x: Instruction) -> Value:
@@ -364,7 +352,6 @@ EMIT: dict[str, Emit] = {
     "collective-broadcast": _one_by_one,
     "collective-permute": _one_by_one,
     "conditional": _conditional,
-    "convert": _convert,
     "convolution": _convolution,
     "copy": _same_value,
     "custom-call": _custom_call,

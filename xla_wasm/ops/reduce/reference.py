@@ -9,7 +9,7 @@ import numpy as np
 
 from ...hlo.ir import Instruction
 from ..dtypes import DTYPES, Value, wide
-from ..window.cumulative import stepwise
+from ..window.prefixes import stepwise
 from ..window.reference import reduce_windows
 from .combine import combiner
 from .tree import free, step

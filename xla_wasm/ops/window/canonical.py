@@ -11,7 +11,7 @@ from ...hlo.ir import Instruction
 from ...writing.writer import Rule, Writer
 from ..reduce.monoids import monoid
 from ..reduce.neutral import neutral
-from .cumulative import cumulative
+from .prefixes import cumulative
 
 
 def padding(side: WindowDimension) -> PaddingDimension:

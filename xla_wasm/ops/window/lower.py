@@ -9,7 +9,8 @@ from ...loop.ir import Val
 from ...loop.nest import fold, nest, scalar_nest
 from ...lowering.elemental import Elemental
 from ...lowering.kernel import Kernel
-from .cumulative import cumulative, cumulative_kernel
+from .cumulative import cumulative_kernel
+from .prefixes import cumulative
 from .sliding import sliding, sliding_kernel
 
 

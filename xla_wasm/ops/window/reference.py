@@ -17,8 +17,8 @@ from ..reduce.combine import combiner, fold
 from ..reduce.monoids import monoid
 from ..reduce.neutral import neutral
 from ..reduce.tree import free, step
-from .cumulative import stepwise
 from .expand import whole
+from .prefixes import stepwise
 
 
 def _positions(
