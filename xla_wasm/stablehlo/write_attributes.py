@@ -350,7 +350,7 @@ ATTRIBUTES: dict[str, Callable[[Instruction], Attributes]] = {
 }
 """Opcode -> what gives its attributes."""
 SAME = frozenset(
-    "abs add and atan bitcast-convert ceil clamp complex convert count-leading-zeros divide dynamic-update-slice "
+    "abs add and atan2 bitcast-convert ceil clamp complex convert count-leading-zeros divide dynamic-update-slice "
     "floor imag is-finite maximum minimum multiply negate not or partition-id popcnt power real remainder replica-id "
     "reshape round-nearest-afz round-nearest-even select shift-left shift-right-arithmetic shift-right-logical "
     "subtract xor".split()
