@@ -146,11 +146,10 @@ def test_it_learns_and_writes(generate: Any) -> None:
     assert page.locator("#samples li").count() >= 3
     picture(page, "light")
     text = writes(page, "ROMEO.", 0.8)
-    assert (
-        text.startswith("ROMEO.")
-        and len(text) > 500
-        and sum(text.count(word) for word in (" the ", " and ", " to ", " I ")) > seeds.count(0, 3)
-    )
+    assert text.startswith("ROMEO.") and len(text) > 500
+    # After 100 steps there need not be a word yet, but there are pairs of letters; by chance it would be less than one.
+    learned = (" the ", " and ", " to ", " I ") if seeds.exhaustive else ("th", "he", "an")
+    assert sum(map(text.count, learned)) > 3
     assert number(page, "#rate") >= 200
     expect(page.locator("#rate-unit")).to_have_text("characters a second")
     page.emulate_media(color_scheme="dark")
