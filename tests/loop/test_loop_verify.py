@@ -373,6 +373,17 @@ def test_a_place_that_nothing_clamps_is_reported() -> None:
     assert re.match(r"kernel sample: store f32 .*: bytes -\d+ to 400 of 400 of argument 0, by v\d+", report)
 
 
+@pytest.mark.parametrize("other", [0, 1])
+def test_lanes_of_an_unknown_vector_are_different_numbers(other: int) -> None:
+    """A lane less itself is 0, less another one it is anything."""
+    b = Builder("lanes", 2, 4, Target.named(SIMD128), frozenset({0}))
+    numbers = b.load_lanes(b.pointer(1), Affine(0), "s32")
+    at = b.pin(b.sub(b.lane(numbers, 0), b.lane(numbers, other)))
+    b.store(0, Affine(0, (), ((at, 1),)), b.const("s32", 1), "s32")
+    reports = verify(b.func(), [Argument(4, 4, True), Argument(16, 16, False)]).unproven
+    assert bool(reports) == bool(other), reports
+
+
 @pytest.mark.parametrize("dtype", ["s32", "u32", "s64", "s8"])
 @pytest.mark.parametrize("lanes", [1, 2])
 def test_divisions_that_never_trap(dtype: str, lanes: int) -> None:

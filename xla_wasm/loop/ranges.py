@@ -97,7 +97,9 @@ class Facts:
         if op == "splat" or (op == "bitcast" and val.imm in ("s32", "u32") and val.dtype in ("s32", "u32")):
             return self.form(val.args[0], lane)
         if op == "lane":
-            return self.form(val.args[0], val.imm)
+            form = self.form(val.args[0], val.imm)
+            # A vector that is not known has other numbers in its other lanes.
+            return form if all(value.lanes == 1 for value, _ in form.values) else Form(values=((val, 1),))
         return Form(values=((val, 1),))
 
     def opened(self, form: Form, loop: Loop) -> Form:
