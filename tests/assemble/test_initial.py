@@ -263,7 +263,10 @@ STEP = lower(
             "the state 'p.w' is given twice",
         ),
         ({"p.w": np.zeros(4, np.float32)}, r"the state 'p.w' is f32\[3\], got float32\[4\]"),
-        ({"p.w": np.zeros(3)}, r"the state 'p.w' is f32\[3\], got float64\[3\]; .astype\('float32'\) converts it"),
+        (
+            {"p.w": np.zeros(3, np.float16)},
+            r"the state 'p.w' is f32\[3\], got float16\[3\]; .astype\('float32'\) converts it",
+        ),
         ({"p.w": [1, 2]}, r"the state 'p.w' is f32\[3\], got lists of shape \[2\]"),
         ({"p.w": [1, [2], 3]}, "the lists in it have different lengths"),
         ({"p.b": 1e39}, r"the state 'p.b' is f32\[\]: 1e\+39 does not fit it"),

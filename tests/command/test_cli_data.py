@@ -47,6 +47,22 @@ ENTRY e {
 X, W, B = np.float32([1, 2]), np.float32([3, 4]), np.float32([0.5, 0.25])
 
 
+def test_arrays_of_64_bits(tmp_path: Path, xla_wasm: Cli) -> None:
+    """NumPy's default types, wherever files come in, are converted as the inputs of `jax.jit`."""
+    text = TEXT.replace("x = f32[2] parameter(0)", "i = s32[2] parameter(0)").replace(
+        "  m = ", "  x = f32[2] convert(i)\n  m = "
+    )
+    Path("wide.hlo").write_text(text)
+    np.save("x.npy", np.array([1, 2]))
+    np.save("w.npy", np.asfortranarray(W).astype(">f8"))
+    np.savez("params.npz", w=W.astype(np.float64), b=B.astype(np.float64))
+    for settings in (["--set", "params=params.npz"], ["--set", "params.w=w.npy", "--set", "params=params.npz"]):
+        code, out, err = xla_wasm("run", "wide.hlo", "-i", "x.npy", *settings, "--output", "out.npz")
+        assert code == 0, (out, err)
+        assert np.load("out.npz")["result.0"].tolist() == [3.5, 8.25]
+    assert xla_wasm("check", "wide.hlo", "-i", "x.npy", "-i", "params.w=w.npy", "-i", "params.b=w.npy")[0] == 0
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A module, an artifact of it with weights, and arrays in files of all kinds."""

@@ -127,8 +127,8 @@ def test_every_element_type_has_a_dtype() -> None:
     [
         ((X,), r"'toy' takes 2 arguments \(x: float32\[2,3\], k: int64\[\]\), got 1"),
         (
-            (X.astype(np.float64), K),
-            r"argument 0 \('x'\) must be float32\[2,3\], got float64\[2,3\]; convert it with .astype\('float32'\)",
+            (X.astype(np.float16), K),
+            r"argument 0 \('x'\) must be float32\[2,3\], got float16\[2,3\]; convert it with .astype\('float32'\)",
         ),
         ((X.T, K), r"argument 0 \('x'\) must be float32\[2,3\], got float32\[3,2\]; .reshape\(\(2, 3\)\)"),
         ((X, np.int32(1)), r"argument 1 \('k'\) must be int64\[\], got int32\[\]"),

@@ -86,8 +86,8 @@ def test_structures_go_in_and_come_out(name: str) -> None:
 ARRAYS: dict[str, Any] = {
     "jax": jnp.asarray(X),
     "float64": X.astype(np.float64),
-    "int64": np.array([1, -1, 2**31 - 1, 2**40 + 5], np.int64),
-    "uint64": np.array([1, 2**63 + 3], np.uint64),
+    "int64": np.array([1, -1, 2**31 - 1, -(2**31)], np.int64),
+    "uint64": np.array([1, 2**32 - 1], np.uint64),
     "complex128": np.array([1 + 2j]),
     "huge": np.array([1e300, -1e300]),
     "numpy scalar": np.float64(0.1),
@@ -123,6 +123,17 @@ def test_arrays_are_converted_as_jax_converts_them(name: str, x64: bool) -> None
         same(jit(f)(x), jax.jit(f)(x))
 
 
+@pytest.mark.parametrize("x", [np.array([1, 2**40]), np.uint64(2**32), np.int64(-(2**31) - 1), 2**31], ids=str)
+def test_integers_that_do_not_fit(x: Any) -> None:
+    """JAX drops the high bits of arrays without a word."""
+    with pytest.raises(
+        ArgumentError, match=r"path is x\. .* value 2147483648|argument 'x' is [su]32, and -?\d+ in what is given"
+    ):
+        jit(lambda x: x)(x)
+    with jax.enable_x64(True):
+        assert np.array_equal(jit(lambda x: x)(x), np.asarray(x))
+
+
 def test_arrays_of_the_other_byte_order() -> None:
     f = jit(lambda x: x + 1)
     same(f(X.astype(">f8")), X + 1)
@@ -143,7 +154,7 @@ class Foreign:
 
 
 @pytest.mark.parametrize(
-    "array", [X, X.astype(np.float64), np.array([2**40, 3]), jnp.asarray([1, 2], jnp.bfloat16)], ids=str
+    "array", [X, X.astype(np.float64), np.array([2**30, 3]), jnp.asarray([1, 2], jnp.bfloat16)], ids=str
 )
 def test_dlpack(array: Any) -> None:
     f = jit(lambda x: x * 2)

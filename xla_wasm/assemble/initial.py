@@ -12,7 +12,7 @@ from ..hlo.literal import Literal, canonical_bytes, relayout
 from ..hlo.shape import Layout, Shape
 from ..hlo.sharding import Shards
 from ..hlo.signature import NamedShape, leaf_index
-from ..hlo.types import TYPES
+from ..hlo.types import TYPES, WIDE, limits
 from ..host.structures import spread
 
 _KINDS = ("pred", "signed", "float", "complex")
@@ -107,6 +107,7 @@ def _bytes_of(value: Any, shape: Shape, what: str) -> bytes:
             value = value.__array__()
         except Exception as error:  # whatever a foreign __array__ may raise
             raise ArgumentError(f"{what}, and {type(value).__name__} is no array: {error}") from error
+    value = _narrowed(value, shape.element_type, what)
     dtype, dimensions = value.dtype, tuple(value.shape)
     name, wanted = getattr(dtype, "name", str(dtype)), _dtype_name(shape.element_type)
     if name != wanted or dimensions != shape.dimensions:
@@ -115,6 +116,19 @@ def _bytes_of(value: Any, shape: Shape, what: str) -> bytes:
     if not getattr(dtype, "isnative", True):
         value = value.astype(dtype.newbyteorder("="))
     return canonical_bytes(shape.element_type, value.tobytes())
+
+
+def _narrowed(value: Any, element_type: str, what: str) -> Any:
+    """An array of 64 bits in the place of half as many, as hosts convert it (`host.arrays.narrowed`)."""
+    wide = WIDE.get(element_type)
+    if wide is None or getattr(value.dtype, "name", str(value.dtype)) != _dtype_name(wide):
+        return value
+    if TYPES[element_type].kind in ("signed", "unsigned") and value.size:
+        low, high = limits(element_type)
+        lost = next((n for n in (int(value.min()), int(value.max())) if not low <= n <= high), None)
+        if lost is not None:
+            raise ArgumentError(f"{what}, and {lost} does not fit; it takes integers from {low} to {high}")
+    return value.astype(_dtype_name(element_type))
 
 
 def _of_numbers(value: Any, shape: Shape, what: str) -> bytes:

@@ -11,11 +11,14 @@ from pathlib import Path
 from ..artifact import Artifact
 from ..check.draws import Draw, Drawing
 from ..compiler import compile
+from ..dataclass import replace
 from ..errors import ArgumentError, counted
 from ..hlo.ir import Module
+from ..hlo.shape import Shape
 from ..hlo.signature import leaf_pairs, parameter_leaves, result_leaves
+from ..hlo.types import TYPES
 from ..host.arrayfiles import File, Sized, held_in, some, typed
-from ..host.arrays import Array
+from ..host.arrays import Array, Slot
 from ..host.leaf import Leaf
 from ..options import Options
 from .base import Engine
@@ -46,9 +49,37 @@ def given_inputs(leaves: Sequence[Leaf], given: Sequence[str]) -> dict[str, Arra
     b)` writes it, the next ones.
     """
     found: dict[str, Array] = {}
+    by_name = {leaf.name: leaf for leaf in leaves}
     for text in given:
-        found |= _inputs(leaves, text, found)
+        more = _inputs(leaves, text, found)
+        found |= {name: _fitting(by_name[name], array, f"--input {text}: '{name}'") for name, array in more.items()}
     return found
+
+
+class _FileSlot(Slot):
+    """A slot for the arrays of files."""
+
+    __slots__ = ()
+
+    def _advice(self, array: Array) -> str:
+        if array.shape == self.shape:
+            return f"; write the file anew with an array of {self.dtype.name}, as .astype({self.dtype.name!r}) gives it"
+        if array.dtype == self.dtype and array.size == self.leaf.bytes // self.dtype.itemsize:
+            return f"; write the file anew with an array of that shape, as .reshape({self.shape}) gives it"
+        return "; give another file"
+
+
+def _fitting(wanted: Sized, array: Array, what: str) -> Array:
+    """An array of a file as every host takes it. Raises ArgumentError, which `what` begins, if it does not fit."""
+    if isinstance(wanted, Leaf):
+        whole = wanted.shards.dimensions if wanted.shards is not None else ()
+        if array.shape == whole != wanted.dimensions:  # each device gets its part
+            size = wanted.bytes // max(1, prod(wanted.dimensions)) * prod(whole)
+            wanted = replace(wanted, dimensions=whole, bytes=size)
+        return _FileSlot(wanted, what).accept(array)
+    shape = Shape(wanted.element_type, wanted.dimensions)
+    size = prod(shape.dimensions) * TYPES[shape.element_type].bytes
+    return _FileSlot(Leaf("", shape.element_type, shape.dimensions, (), 0, size, "weight", shape), what).accept(array)
 
 
 def filled(leaves: Iterable[Leaf], found: Mapping[str, Array], drawing: Drawing, draw: Draw) -> list[Array]:
@@ -120,7 +151,7 @@ def held_values(
                 f"there are "
                 f"{some(wanted)}{hint}"
             )
-        values |= found
+        values |= {name: _fitting(shapes[name], array, f"{option} {text}: '{name}'") for name, array in found.items()}
     return values
 
 

@@ -101,7 +101,11 @@ def _values(
     """Weights and initial states by name: from the file of `--weights`, which holds arrays of these `names`, and from
     those of `--set`."""
     leaves: dict[str, Leaf] = {p.name: p for p in manifest.parameters if p.kind != "input"}
-    values = {name: rounded(array, leaves[name].element_type) for name, array in given.items() if name in leaves}
+    values = {
+        name: rounded(array, leaves[name].element_type, f"--weights: '{name}'")
+        for name, array in given.items()
+        if name in leaves
+    }
     known = ", ".join(leaves) or "there is none"
     if names and not values:
         has = ", ".join(names[:5]) + (", ..." if len(names) > 5 else "")

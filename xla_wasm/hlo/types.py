@@ -111,6 +111,9 @@ def default_comparison(name: str) -> str:
 THROUGH_F16 = frozenset(name for name, t in TYPES.items() if t.kind == "float" and t.bits == 8 and name != "f8e8m0fnu")
 """Types that XLA computes with in f16: what an operation makes is rounded to that, and then to the type."""
 
+WIDE = {"f32": "f64", "s32": "s64", "u32": "u64", "c64": "c128"}
+"""The type of twice the bits, in which Python and NumPy have their numbers: hosts convert it, as `jax.jit` does."""
+
 PRODUCT_TYPES = ("f32", "f64", "s32", "u32")
 """Types of products, sums of products and convolutions that have kernels of their own."""
 

@@ -16,7 +16,7 @@ from .. import safetensors
 from ..errors import ArgumentError
 from ..hlo.types import TYPES
 from . import npy
-from .arrays import Array, dtype_of
+from .arrays import Array, dtype_of, narrowed
 from .leaf import Leaf
 
 _SPARE = 1 << 20
@@ -164,15 +164,10 @@ def held_in(
     """
     only = None if key is None else shapes.get(key)
     if file.kind == "npy":
-        return (
-            (
-                {key: file.array(only.element_type, prod(only.dimensions))}
-                if key is not None and only is not None
-                else {}
-            ),
-            [],
-            {},
-        )
+        if key is None or only is None:
+            return {}, [], {}
+        array = file.array(only.element_type, prod(only.dimensions))
+        return {key: narrowed(array, only.element_type, f"{file.shown}: '{key}'")}, [], {}
     prefix = "" if key is None else f"{key}."
     wanted = {name.removeprefix(prefix): name for name in shapes if name.startswith(prefix)}
     floats = {short for short, name in wanted.items() if shapes[name].element_type == "f32"}
@@ -180,7 +175,10 @@ def held_in(
     if key is not None and only is not None and not arrays and len(names) == 1:
         arrays, wanted = file.arrays({names[0]: prod(only.dimensions)})[0], {names[0]: key}
     return (
-        {wanted[short]: rounded(array, shapes[wanted[short]].element_type) for short, array in arrays.items()},
+        {
+            wanted[short]: rounded(array, shapes[wanted[short]].element_type, f"{file.shown}: '{short}'")
+            for short, array in arrays.items()
+        },
         names,
         wanted,
     )
@@ -294,9 +292,9 @@ def _described(data: bytes, path: str) -> str:
     return f"{dtype}{list(shape)}"
 
 
-def rounded(array: Array, element_type: str) -> Array:
-    """The array of a file as one of an element type: raw bytes of that width are its elements, and floats are rounded
-    to fewer bits."""
+def rounded(array: Array, element_type: str, what: str) -> Array:
+    """The array of a file as one of an element type: raw bytes of that width are its elements, floats are rounded to
+    fewer bits, and the rest is converted as every argument is. `what` begins the message of an ArgumentError."""
     dtype = dtype_of(element_type)
     is_float = array.dtype.kind == "f" or array.dtype == dtype_of("bf16")
     if (
@@ -306,7 +304,10 @@ def rounded(array: Array, element_type: str) -> Array:
         and array.dtype.itemsize == dtype.itemsize
     ):
         return array.view(dtype)
-    return array.astype(dtype) if is_float and TYPES[element_type].kind == "float" and array.dtype != dtype else array
+    if is_float and TYPES[element_type].kind == "float" and array.dtype != dtype:
+        with np.errstate(all="ignore"):
+            return array.astype(dtype)
+    return narrowed(array, element_type, what)
 
 
 def typed(array: Array, element_type: str, path: str) -> Array:

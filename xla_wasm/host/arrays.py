@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ..errors import ArgumentError, ArtifactError
-from ..hlo.types import ARRAY_TYPES, TYPES, limits
+from ..hlo.types import ARRAY_TYPES, TYPES, WIDE, limits
 from .dynamic import DynamicPlace, Place
 from .leaf import Leaf
 
@@ -41,6 +41,29 @@ def dtype_of(element_type: str) -> np.dtype[Any]:
 def native(array: Array) -> Array:
     """The array in the machine's order of bytes: itself, if it has that."""
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def narrowed(array: Array, element_type: str, what: str) -> Array:
+    """An array as `jax.jit` takes it for an input of this type: one in the machine's order of bytes, and one of 64 bits
+    (of 128, if it is complex) in the place of half as many as numbers of those. Floats are rounded to nearest, and
+    infinite beyond the range. Any other array stays what it is.
+
+    Raises ArgumentError for an integer that does not fit, of which JAX would drop the high bits.
+    """
+    array = native(array)
+    wide = WIDE.get(element_type)
+    if wide is None or array.dtype != TYPES[wide].numpy:
+        return array
+    if array.dtype.kind in "iu" and array.size:
+        low, high = limits(element_type)
+        for value in (int(array.min()), int(array.max())):
+            if not low <= value <= high:
+                raise ArgumentError(
+                    f"{what} is {element_type}, and {value} in what is given does not fit; it takes "
+                    f"{_range(element_type)}"
+                )
+    with np.errstate(all="ignore"):
+        return array.astype(TYPES[element_type].numpy)
 
 
 def place(leaf: Leaf, memory: memoryview) -> Place:
@@ -99,8 +122,8 @@ class Slot:
         return f"{self.dtype.name}[{','.join(self.leaf.shown_dimensions)}]"
 
     def accept(self, value: Any) -> Array:
-        """`value` as an array of exactly this dtype and shape; other orders of bytes are converted, and Python numbers
-        and lists if that loses nothing."""
+        """`value` as an array of exactly this dtype and shape: arrays are converted as `narrowed` does it, Python
+        numbers and lists if that loses nothing."""
         if type(value) is np.ndarray and value.dtype == self.dtype and value.shape == self.shape:
             return value
         typed = hasattr(value, "dtype")
@@ -112,21 +135,25 @@ class Slot:
             raise ArgumentError(f"{self.what} must be {self}: {why}") from error
         if not typed:
             array = self._convert(array)
-        array = native(array)
+        array = narrowed(array, self.leaf.element_type, self.what)
         if array.dtype != self.dtype or not self.leaf.fits(array.shape):
-            hint = ""
-            if array.shape == self.shape:
-                hint = (
-                    f"; convert it with .astype({self.dtype.name!r})"
-                    if self.dtype.isbuiltin == 1
-                    else "; convert its dtype"
-                )
-            elif array.dtype == self.dtype and array.size == self.leaf.bytes // self.dtype.itemsize:
-                hint = f"; .reshape({self.shape}) would give it that shape"
             raise ArgumentError(
-                f"{self.what} must be {self}, got {array.dtype.name}[{','.join(map(str, array.shape))}]{hint}"
+                f"{self.what} must be {self}, got {array.dtype.name}[{','.join(map(str, array.shape))}]"
+                f"{self._advice(array)}"
             )
         return array
+
+    def _advice(self, array: Array) -> str:
+        """The end of a message about an array of another dtype or shape."""
+        if array.shape == self.shape:
+            return (
+                f"; convert it with .astype({self.dtype.name!r})"
+                if self.dtype.isbuiltin == 1
+                else "; convert its dtype"
+            )
+        if array.dtype == self.dtype and array.size == self.leaf.bytes // self.dtype.itemsize:
+            return f"; .reshape({self.shape}) would give it that shape"
+        return ""
 
     def give(self, array: Place) -> Array:
         """Returns a copy of an array in the module's memory, as callers get it."""

@@ -83,6 +83,12 @@ class BaseExecutable(ABC):
         structure = self._structure
         return structure.build(self._run_whole(structure.flat(args, kwargs)))
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """As `call`; for an artifact that describes no structure as `run`, whose results are a list."""
+        if self.manifest.structure is None:
+            return self.run(*args, **kwargs)
+        return self.call(*args, **kwargs)
+
     @abstractmethod
     def run(self, *arrays: Any) -> Any:
         """Runs the module."""

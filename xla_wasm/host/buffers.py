@@ -15,7 +15,7 @@ from typing import Any
 
 from ..errors import ArgumentError
 from ..hlo import layout
-from ..hlo.types import TYPES
+from ..hlo.types import TYPES, WIDE, limits
 from .leaf import Leaf
 
 _NAMES = {"?": "bool", "e": "float16", "f": "float32", "d": "float64"}
@@ -74,16 +74,20 @@ class Slot:
         return str(self.leaf)
 
     def accept(self, value: Any) -> Any:
-        """`value` as a memoryview of this type and of a shape that fits; Python numbers and lists are converted if that
-        loses nothing."""
+        """`value` as a memoryview of this type and of a shape that fits; elements of 64 bits are converted as
+        `arrays.narrowed` does it, Python numbers and lists if that loses nothing."""
         if hasattr(value, "to_memoryview"):  # a typed array of JavaScript
             value = value.to_memoryview()
         try:
             view: Any = memoryview(value)
         except TypeError:
             return self._convert(value)
-        given, flat = view.format.lstrip("@=<"), view.ndim == 1 and view.nbytes == self.leaf.bytes
-        if not (self._holds(given, view.itemsize) and (flat or self._fits(view.shape))):
+        given = view.format.lstrip("@=<")
+        wide = WIDE.get(self.leaf.element_type)
+        if wide is not None and _holds(format_of(wide), given, view.itemsize):
+            view, given = self._narrowed(view, given), self.format
+        flat = view.ndim == 1 and view.nbytes == self.leaf.bytes
+        if not (_holds(self.format, given, view.itemsize) and (flat or self._fits(view.shape))):
             got = f"{_name(given, view.itemsize)}[{','.join(map(str, view.shape))}]"
             raise ArgumentError(f"{self.what} must be {self}, elements of {self._format_name()}; got {got}")
         made = shaped(view.tobytes(), self.format, self.shape if flat else view.shape)
@@ -101,17 +105,20 @@ class Slot:
         rank = len(self.leaf.dimensions)
         return shape[rank:] == self.shape[rank:] and self.leaf.fits(shape[:rank])
 
-    def _holds(self, given: str, itemsize: int) -> bool:
-        """Returns True if elements of that format are elements of this one: letters differ between machines, sizes do
-        not."""
-        width = _width(self.format)
-        if itemsize != width:
-            return False
-        if self.format in "efd?":
-            return (
-                given == self.format or (self.format == "e" and given == "H") or (self.format == "?" and given == "B")
-            )
-        return given.isalpha() and (given in "bhilq") == (self.format in "bhiq") and given not in "efd"
+    def _narrowed(self, view: memoryview, given: str) -> memoryview:
+        """Elements of 64 bits in half as many."""
+        numbers = _cast(view.tobytes(), given)
+        made = _cast(bytearray(len(numbers) * _width(self.format)), self.format)
+        for i, number in enumerate(numbers):
+            try:
+                made[i] = number
+            except (ValueError, OverflowError):
+                takes = "integers from {} to {}".format(*limits(self.leaf.element_type))
+                raise ArgumentError(
+                    f"{self.what} is {self.leaf.element_type}, and {number} in what is given does not fit; it takes "
+                    f"{takes}"
+                ) from None
+        return shaped(made.tobytes(), self.format, tuple(view.shape or ()))
 
     def _convert(self, value: Any) -> Any:
         """Python numbers, or nested lists of them, as a memoryview."""
@@ -170,6 +177,16 @@ class Slot:
         for number in _cast(data, "b" if signed else "B"):
             if not low <= number < high:
                 raise ArgumentError(f"{self.what} must be {self}: {number} does not fit")
+
+
+def _holds(format_: str, given: str, itemsize: int) -> bool:
+    """Returns True if elements of that format are elements of this one: letters differ between machines, sizes do
+    not."""
+    if itemsize != _width(format_):
+        return False
+    if format_ in "efd?":
+        return given == format_ or (format_ == "e" and given == "H") or (format_ == "?" and given == "B")
+    return given.isalpha() and (given in "bhilq") == (format_ in "bhiq") and given not in "efd"
 
 
 class PhysicalSlot(Slot):

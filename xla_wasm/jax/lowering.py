@@ -153,6 +153,8 @@ def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], how: Tracing)
     with nullcontext() if abstract is None else jax.sharding.use_abstract_mesh(abstract):
         try:
             lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=(how.platform,))
+        except OverflowError as error:  # a number of Python that no 32 bits hold
+            raise ArgumentError(str(error).splitlines()[0]) from error
         except ValueError as error:
             if "Non-hashable static" in str(error) and not any(static.values()):
                 raise ArgumentError(

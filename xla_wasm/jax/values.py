@@ -39,10 +39,12 @@ class Converter:
         """`avals` are the results' shapes and dtypes as JAX has them."""
         import jax
 
-        from ..host.arrays import dtype_of
+        from ..host.arrays import dtype_of, narrowed
 
+        self._narrowed = narrowed
         self._names = [p["name"] for p in manifest["parameters"]]
-        self._dtypes = [dtype_of(p["element_type"]) for p in manifest["parameters"]]
+        self._types = [p["element_type"] for p in manifest["parameters"]]
+        self._dtypes = [*map(dtype_of, self._types)]
         self._avals = [*avals]
         self._special = [i for i, aval in enumerate(avals) if is_key(aval.dtype) or aval.dtype == jax.dtypes.float0]
 
@@ -73,11 +75,15 @@ class Converter:
         try:
             if isinstance(x, jax.Array) and is_key(x.dtype):
                 x = jax.random.key_data(x)
-            with np.errstate(all="ignore"):  # as JAX does: what is out of range becomes infinite, integers wrap
-                array = np.asarray(x, dtype) if type(x) in NUMBERS else to_numpy(x).astype(dtype, copy=False)
+            with np.errstate(all="ignore"):
+                if type(x) in NUMBERS:
+                    return np.asarray(x, dtype)
+                array = self._narrowed(to_numpy(x), self._types[i], f"argument '{self._names[i]}'")
+                return array.astype(dtype, copy=False)
+        except ArgumentError:
+            raise
         except Exception as error:  # of whatever made this object
             raise ArgumentError(f"argument '{self._names[i]}': {error}") from error
-        return array
 
     def results(self, values: list[Any], in_jax: bool) -> list[Any]:
         """The results as callers get them."""

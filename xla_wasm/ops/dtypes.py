@@ -11,6 +11,7 @@ import numpy as np
 from ..errors import ArgumentError
 from ..hlo.shape import Shape
 from ..hlo.types import ARRAY_TYPES, TYPES
+from ..host.arrays import narrowed
 
 Array: TypeAlias = np.ndarray[Any, np.dtype[Any]]
 Value: TypeAlias = Any
@@ -29,10 +30,10 @@ _WIDER = {"f16", "bf16", "f32", "f64"}
 
 
 def accepted(what: str, shape: Shape, value: Any, precise: bool, least: tuple[int, ...] = ()) -> Array:
-    """Returns a caller's value for an array of a shape, in the dtype to compute with. Dynamic dimensions have any size
-    up to their bounds, from `least` on if that has a size for each dimension. Raises ArgumentError for another dtype or
-    shape."""
-    array = native(np.asarray(value))
+    """Returns a caller's value for an array of a shape, in the dtype to compute with; it is converted as hosts convert
+    it. Dynamic dimensions have any size up to their bounds, from `least` on if that has a size for each dimension.
+    Raises ArgumentError for another dtype or shape."""
+    array = narrowed(np.asarray(value), shape.element_type, what)
     wanted = DTYPES[shape.element_type]
     if array.dtype != wanted:
         raise ArgumentError(f"{what} is {shape.without_layout()}: expected dtype {wanted}, got {array.dtype}")
@@ -44,11 +45,6 @@ def accepted(what: str, shape: Shape, value: Any, precise: bool, least: tuple[in
     if wanted.kind == "b":
         return np.asarray(array.view(np.uint8) != 0)  # any byte but 0 is true
     return array.astype(dtype_of(shape.element_type, precise))
-
-
-def native(array: Array) -> Array:
-    """The array in the machine's order of bytes."""
-    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
 
 
 def fits(dimensions: Sequence[int], shape: Shape) -> bool:

@@ -6,12 +6,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
 from ...errors import ArgumentError, UnsupportedError, counted
 from ...hlo.ir import Computation, Instruction
 from ...hlo.op import REQUIRED
 from ...hlo.strings import filled
+from ...host.arrays import narrowed
 from ...writing.writer import Writer
-from ..dtypes import DTYPES, Value, fits, native, nested
+from ..dtypes import DTYPES, Value, fits, nested
 from ..linalg.reference import ROUTINES
 from ..request import REQUEST
 from ..table import OPS
@@ -57,8 +60,11 @@ def _leaves(value: Value) -> list[Value]:
 def _of_function(instr: Instruction, given: Any) -> Value:
     """Returns the arrays of a function as a custom call's value. Raises ArgumentError if they are not as declared."""
     results = list(given) if isinstance(given, (tuple, list)) else [] if given is None else [given]
-    results = [native(array) for array in results]
     leaves = [s for _, s in instr.shape.leaves() if not s.is_token]
+    results = [
+        narrowed(np.asarray(array), shape.element_type, f"{instr.where}: what the function gave")
+        for array, shape in zip(results, leaves)
+    ] + results[len(leaves) :]
     for array, shape in zip(results, leaves):
         if not fits(array.shape, shape) or array.dtype != DTYPES[shape.element_type]:
             raise ArgumentError(
