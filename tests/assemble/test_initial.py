@@ -400,7 +400,7 @@ def test_the_command(xla_wasm: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPa
     for given, message in (
         (["x=w.npy"], "--initial x=w.npy: there is no state called 'x': there are p.b, p.w, n"),
         (["w.npy"], "--initial w.npy: a .npy file has one array: say which state it is, as in --initial p.b=w.npy"),
-        (["n=w.npy"], "initial: the state 'n' is s32[], got float32[3]"),
+        (["n=w.npy"], "--initial n=w.npy: 'n' must be int32[], got float32[3]; give another file"),
         (["p.w=none.npy"], "--initial p.w=none.npy: there is no such file"),
     ):
         code, _, error = xla_wasm("compile", "m.pb", "-o", "m.wasm", *states, "--initial", *given)

@@ -104,9 +104,9 @@ WRONG: list[tuple[dict[str, Any], type[Exception], str]] = [
         r"infeed 'f', item 1 of this run: the array must be float32\[3\], got float32\[2\]",
     ),
     (
-        {"infeed": [X, np.arange(3.0)], "outfeed": []},
+        {"infeed": [X, np.arange(3, dtype=np.int32)], "outfeed": []},
         ArgumentError,
-        r"item 1 of this run: .* got float64\[3\]; convert it with .astype",
+        r"item 1 of this run: .* got int32\[3\]; convert it with .astype",
     ),
     (
         {"infeed": [X, (X, X)], "outfeed": []},
@@ -212,8 +212,8 @@ def test_the_evaluator_says_what_is_missing() -> None:
         xla_wasm.evaluate(IN_LOOP, np.int32(0), X, infeed=[X])
     with pytest.raises(RunError, match=r"infeed 'f': there is no item left for it, it takes \(f32\[3\]\)"):
         xla_wasm.evaluate(IN_LOOP, np.int32(0), X, infeed=[X], outfeed=[])
-    with pytest.raises(ArgumentError, match=r"an item of infeed 'f' is f32\[3\]: expected dtype float32, got float64"):
-        xla_wasm.evaluate(IN_LOOP, np.int32(0), X, infeed=[np.zeros(3)], outfeed=[])
+    with pytest.raises(ArgumentError, match=r"an item of infeed 'f' is f32\[3\]: expected dtype float32, got float16"):
+        xla_wasm.evaluate(IN_LOOP, np.int32(0), X, infeed=[np.zeros(3, np.float16)], outfeed=[])
 
 
 def test_an_outfeed_of_another_shape() -> None:

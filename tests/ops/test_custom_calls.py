@@ -333,7 +333,7 @@ def test_failures_leave_the_instance_usable() -> None:
             ArgumentError,
             r"result 0 of custom call 'f' .* must be float32\[3\], got float32\[2\]",
         ),
-        (np.zeros(3), ArgumentError, r"must be float32\[3\], got float64\[3\]"),
+        (np.zeros(3, np.float16), ArgumentError, r"must be float32\[3\], got float16\[3\]"),
         ((X, X), ArgumentError, r"must return 1 array \(float32\[3\]\), not 2 results"),
         (None, ArgumentError, "result 0"),
     ]
