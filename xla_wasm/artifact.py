@@ -50,6 +50,8 @@ class Artifact:
         """The module's interface and needs, as docs/embedding.md describes them."""
         self.callbacks = callbacks or {}
         """The Python functions that the program calls, by the names that hosts have for them; no file holds them."""
+        self.trees: Any = None
+        """The structure of arguments and results as JAX has it, of a function that this process has lowered."""
         self._wasm: Parts = (wasm,) if isinstance(wasm, bytes) else tuple(wasm)
         self._weights: Parts = (weights,) if isinstance(weights, bytes) else tuple(weights)
 
@@ -97,6 +99,7 @@ class Artifact:
         return {
             "manifest": self.manifest,
             "callbacks": self.callbacks,
+            "trees": None,  # JAX's cannot be pickled
             "_wasm": (self.wasm,),
             "_weights": (self.weights,),
         }

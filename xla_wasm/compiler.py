@@ -171,7 +171,7 @@ def trace(module: Module, options: Options, names: bool = False) -> Trace:
 
 def _trace(module: Module, options: Options, names: bool) -> Trace:
     verify(module)
-    callbacks = dict(module.callbacks)
+    callbacks, trees = dict(module.callbacks), module.trees
     division = per_device(module)
     if division.module is not module and options.num_partitions not in (None, division.module.num_partitions):
         count = division.module.num_partitions
@@ -244,6 +244,7 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
         verify_plan(plan)
     if callbacks:
         artifact.callbacks = callbacks
+    artifact.trees = trees if interface.structure is not None else None
     return made
 
 
@@ -306,7 +307,8 @@ def _interface(division: PerDevice, options: Options) -> Interface:
     """The inputs and outputs, with the weights and the state that the options name."""
     module = division.module
     inputs, outputs = parameter_leaves(module), result_leaves(module)
-    named = list(dict.fromkeys(i for w in options.weights for i in leaf_indices(inputs, w, "parameter")))
+    structure = structure_of(module, len(inputs), len(outputs))
+    named = list(dict.fromkeys(i for w in options.weights for i in leaf_indices(inputs, w, "parameter", structure)))
     formats = _weight_formats(inputs, named, options)
     weights = tuple(dict.fromkeys((*named, *formats)))
     for w in weights:
@@ -314,7 +316,7 @@ def _interface(division: PerDevice, options: Options) -> Interface:
             raise UnsupportedError(
                 f"the weight {inputs[w][0]!r} is {inputs[w][1]}: weights with dynamic dimensions are not supported"
             )
-    state = dict(pair for p, r in options.state for pair in leaf_pairs(inputs, outputs, p, r))
+    state = dict(pair for p, r in options.state for pair in leaf_pairs(inputs, outputs, p, r, structure))
     for p, r in state.items():
         (name, before), (result, after) = inputs[p], outputs[r]
         if p in weights:
@@ -335,12 +337,11 @@ def _interface(division: PerDevice, options: Options) -> Interface:
         _check_layout(name, shape)
     stored = tuple((i, format) for i, format in formats.items() if format != "f32")
     shards = (division.parameters, division.results)
-    structure = structure_of(module, len(inputs), len(outputs))
     initial: dict[int, bytes] = {}
     if options.initial:
         from .assemble.initial import initial_values  # which knows structures as hosts do
 
-        initial = initial_values(inputs, state, division.parameters, options.initial)
+        initial = initial_values(inputs, state, division.parameters, options.initial, structure)
     return Interface(
         module.name,
         inputs,

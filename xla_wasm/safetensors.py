@@ -121,26 +121,29 @@ def widened(tensors: Mapping[str, Tensor], name: str, path: str | os.PathLike[st
     return array_of(tensor) * array_of(scale)
 
 
-def save(path: str | os.PathLike[str], arrays: Mapping[str, Array], format: str | Mapping[str, str] = "f32") -> None:
-    """Writes arrays by name as a safetensors file, those of f32 with two dimensions or more in fewer bits if `format`
-    says so.
+def save(path: str | os.PathLike[str], arrays: Any, format: str | Mapping[str, str] = "f32") -> None:
+    """Writes arrays as a safetensors file, those of f32 with two dimensions or more in fewer bits if `format` says so.
 
-    `format` is "f32", "f16", "bf16" or "int8", or maps names or patterns to these; the last that suits a name counts.
+    `arrays` has them by name, or in a structure: a pytree of JAX's, whose leaves are called as those of arguments, as
+    "layers.0.w"; leaves that are functions or texts are left out. `format` is "f32", "f16", "bf16" or "int8", or maps names or patterns to these; the last that suits a name counts.
     In "int8" each index of the last dimension has a scale of its own, that of what `x @ w` sums: `name` holds whole
-    numbers from -127 to 127 and `name.scale` what they are multiplied by. Raises ArgumentError for another format, and
-    for numbers in "int8" that are not finite.
+    numbers from -127 to 127 and `name.scale` what they are multiplied by. Raises ArgumentError for another format,
+    for two arrays of one name, and for numbers in "int8" that are not finite.
     """
     import numpy as np
 
     from .files import writing
     from .host.arrays import dtype_of, native
+    from .host.structures import named_arrays
 
     rules = [("*", format)] if isinstance(format, str) else list(format.items())
     wrong = next((given for _, given in rules if given not in FORMATS), None)
     if wrong is not None:
         raise ArgumentError(f"there is no format {wrong!r} of a safetensors file: expected one of {', '.join(FORMATS)}")
     stored: dict[str, Array] = {}
-    for name, given in arrays.items():
+    for name, given in named_arrays(arrays).items():
+        if callable(given) or isinstance(given, str):
+            continue
         array = native(np.asarray(given))
         found = [how for pattern, how in rules if fnmatch.fnmatchcase(name, pattern)]
         how = found[-1] if found and array.dtype == np.float32 and array.ndim > 1 else "f32"

@@ -12,8 +12,9 @@ from ..hlo.literal import Literal, canonical_bytes, relayout
 from ..hlo.shape import Layout, Shape
 from ..hlo.sharding import Shards
 from ..hlo.signature import NamedShape, leaf_index
+from ..hlo.structure import is_empty
 from ..hlo.types import TYPES, WIDE, limits
-from ..host.structures import spread
+from ..host.structures import named_arrays, spread
 
 _KINDS = ("pred", "signed", "float", "complex")
 """The kinds of Python's numbers, in the order in which each may become one of those behind it; but a bool is no
@@ -25,16 +26,19 @@ def initial_values(
     state: Mapping[int, int],
     shards: Sequence[Shards | None],
     given: Iterable[tuple[str | int, Any]],
+    structure: Any = None,
 ) -> dict[int, bytes]:
     """The bytes of each state in the order of its layout, by the number of its parameter.
 
-    `given` are the pairs of `Options.initial`, `shards` those of the parameters. What is zeros is left out: memory
-    begins so. Raises ArgumentError that names the state which is not there or does not fit, UnsupportedError for those
+    `given` are the pairs of `Options.initial`, `shards` those of the parameters, `structure` that of the arguments, if
+    it is known. What is zeros is left out: memory begins so. Raises ArgumentError that names the state which is not there or does not fit, UnsupportedError for those
     that no module can begin with.
     """
     found: dict[int, bytes] = {}
     seen: set[int] = set()
     for key, value in given:
+        if isinstance(key, str) and is_empty(structure, "arguments", key) and not named_arrays(value):
+            continue
         for i, each in _leaves(inputs, state, key, value).items():
             name, shape = inputs[i]
             if i in seen:

@@ -15,7 +15,7 @@ from ..dataclass import replace
 from ..errors import ArgumentError, counted
 from ..hlo.ir import Module
 from ..hlo.shape import Shape
-from ..hlo.signature import leaf_pairs, parameter_leaves, result_leaves
+from ..hlo.signature import leaf_pairs, parameter_leaves, result_leaves, structure_of
 from ..hlo.types import TYPES
 from ..host.arrayfiles import File, Sized, held_in, some, typed
 from ..host.arrays import Array, Slot
@@ -159,7 +159,8 @@ def initial_states(module: Module, state: Iterable[str], settings: Iterable[str]
     """Returns the arrays that states begin with, by name, from the files of `--initial`; `state` has those of
     `--state`."""
     inputs, results = parameter_leaves(module), result_leaves(module)
-    numbers = {i: None for p, r in state_pairs(state) for i, _ in leaf_pairs(inputs, results, p, r)}
+    structure = structure_of(module, len(inputs), len(results))
+    numbers = {i: None for p, r in state_pairs(state) for i, _ in leaf_pairs(inputs, results, p, r, structure)}
     return held_values({inputs[i][0]: inputs[i][1] for i in numbers}, settings, "--initial", "state")
 
 

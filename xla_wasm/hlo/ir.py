@@ -181,6 +181,8 @@ class Module:
         are."""
         self.callbacks: dict[str, Callable[..., Any]] = {}
         """The Python functions that the program calls, by the names that hosts have for them; no file holds them."""
+        self.trees: Any = None
+        """The trees of arguments and results as JAX has them (`jax.structure.Trees`); no file holds them."""
 
     def __repr__(self) -> str:
         return f"<Module {self.name}: {counted(len(self.computations), 'computation')}>"

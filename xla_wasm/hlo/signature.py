@@ -11,7 +11,7 @@ from typing import Any
 from ..errors import ArgumentError, VerifyError
 from .ir import Instruction, Module
 from .shape import Shape
-from .structure import fault
+from .structure import fault, is_empty
 
 PARAMETER_NAMES = "xla_wasm.parameter_names"
 RESULT_NAMES = "xla_wasm.result_names"
@@ -144,27 +144,38 @@ def leaf_index(leaves: list[NamedShape], key: str | int, what: str) -> int:
     raise ArgumentError(f"there is no {what} named {key!r}; {are} {', '.join(names) or 'none'}")
 
 
-def leaf_indices(leaves: list[NamedShape], key: str | int, what: str) -> list[int]:
+def leaf_indices(leaves: list[NamedShape], key: str | int, what: str, structure: Any = None) -> list[int]:
     """The positions of the leaves that a key means: the one of that name or number, or else all below that name
     ("params" means "params.w" and "params.b"), or else those that suit a pattern ("*.kernel"). Raises ArgumentError if
-    there are none.
+    there are none, unless the `structure` has the name and says that there are none below it.
     """
     names = [name for name, _ in leaves]
     if isinstance(key, int) or key in names:
         return [leaf_index(leaves, key, what)]
     found = [i for i, name in enumerate(names) if name.startswith(f"{key}.")]
     found = found or [i for i, name in enumerate(names) if fnmatchcase(name, key)]
+    if not found and is_empty(structure, f"{what.replace('parameter', 'argument')}s", key):
+        return []
     return found or [leaf_index(leaves, key, what)]
 
 
 def leaf_pairs(
-    parameters: list[NamedShape], results: list[NamedShape], parameter: str | int, result: str | int
+    parameters: list[NamedShape],
+    results: list[NamedShape],
+    parameter: str | int,
+    result: str | int,
+    structure: Any = None,
 ) -> list[tuple[int, int]]:
     """The positions of the parameters and results that two keys pair: one each, or all below two names, of the same
     names from there on.
 
-    A name may end in ".*". The name "" means all. Raises ArgumentError where one has no partner.
+    A name may end in ".*". The name "" means all. Raises ArgumentError where one has no partner. Two names that lead
+    to parts without leaves in the `structure` pair nothing.
     """
+    if isinstance(parameter, str) and isinstance(result, str):
+        ends = (("arguments", parameter), ("results", result))
+        if all(is_empty(structure, side, key.removesuffix("*").removesuffix(".")) for side, key in ends):
+            return []
     below = _below(parameters, parameter)
     if not below:
         return [(leaf_index(parameters, parameter, "parameter"), leaf_index(results, result, "result"))]

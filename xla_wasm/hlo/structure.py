@@ -32,6 +32,39 @@ def leaves(tree: Any) -> Iterator[int]:
         yield tree
 
 
+def part(tree: Any, path: str) -> Any:
+    """The part of a tree that a name leads to: keys, joined by dots; "" is the tree itself. Raises KeyError if it leads
+    to none."""
+    if not path:
+        return tree
+    for key, child in zip(*parts(tree)) if isinstance(tree, list) else ():
+        if path == str(key):
+            return child
+        if path.startswith(f"{key}."):
+            try:
+                return part(child, path[len(str(key)) + 1 :])
+            except KeyError:  # where keys have dots, another may lead there
+                continue
+    raise KeyError(path)
+
+
+def is_empty(structure: Any, side: str, path: str) -> bool:
+    """Returns True if a name leads to a part of the "arguments" or "results" that has no leaves. `structure` may be None:
+    then nothing is known of any."""
+    if structure is None:
+        return False
+    try:
+        tree = structure["results"] if side == "results" else arguments(structure)
+        return not [*leaves(part(tree, path))]
+    except KeyError:
+        return False
+
+
+def arguments(structure: Any) -> list[Any]:
+    """The arguments as one tree, with their names as keys."""
+    return ["dict", structure["names"], *structure["arguments"]]
+
+
 def fault(structure: Any, parameters: int, results: int) -> tuple[str, str] | None:
     """Returns the field of a structure that is wrong for so many parameters and results, and why; None if it is
     well-formed."""

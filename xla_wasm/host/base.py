@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn, Self
 from .. import showing
 from ..dataclass import replace
 from ..errors import COMPILE_ANEW, ArgumentError, ArtifactError, RunError, UnsupportedError, counted
+from ..hlo.structure import is_empty
 from .calls import HostCall, HostFunction
 from .feeds import Transfers
 from .leaf import Leaf
@@ -45,6 +46,8 @@ class BaseExecutable(ABC):
         """`plain` makes the slots of host functions, `slot` all others: those of arguments, results, weights, states
         and transfers."""
         self.manifest = manifest
+        self._trees: Any = None
+        """The structures of the function as JAX has them, of an artifact that has them."""
         self.closed = False
         """True once `close` has been called."""
         slot = slot or plain
@@ -99,11 +102,16 @@ class BaseExecutable(ABC):
 
     @cached_property
     def _structure(self) -> Structure:
-        return Structure(self.manifest)
+        return Structure(self.manifest, self._trees)
 
     @cached_property
     def _heads(self) -> list[str]:
         return heads(self.manifest)
+
+    @cached_property
+    def _all_heads(self) -> list[str]:
+        """The arguments with those that have no arrays, which callers may leave out."""
+        return heads(self.manifest, empty=True)
 
     def close(self) -> None:
         """Lets go of the module, its memory and its threads. Runs that are under way end as they would, whatever is
@@ -147,7 +155,11 @@ class BaseExecutable(ABC):
             except ArgumentError as error:
                 if not any(map(is_structure, arrays)):
                     return self._accept_lists(arrays, slots, error)
-        elif not named and len(arrays) != len(self._heads) and not any(map(is_structure, arrays)):
+        elif (
+            not named
+            and len(arrays) not in (len(self._heads), len(self._all_heads))
+            and not any(map(is_structure, arrays))
+        ):
             names = ", ".join(f"{slot.leaf.name}: {slot}" for slot in slots[:8]) + (", ..." if len(slots) > 8 else "")
             raise ArgumentError(
                 f"'{self.manifest.name}' takes {counted(len(slots), 'argument')} ({names}), got {len(arrays)}"
@@ -181,6 +193,8 @@ class BaseExecutable(ABC):
 
     def _positions(self, args: Sequence[Any]) -> dict[str, Any]:
         """Arguments given by position, by name."""
+        if len(args) == len(self._all_heads):
+            return dict(zip(self._all_heads, args))
         if len(args) > len(self._heads):
             raise ArgumentError(
                 f"'{self.manifest.name}' takes ({', '.join(self._heads)}), or an array for each input; got {len(args)}"
@@ -235,7 +249,7 @@ class BaseExecutable(ABC):
         if isinstance(value, (str, os.PathLike)):
             return self._in_file(value, name, device)
         below = self._below(name)
-        if not below:
+        if not below and not self._is_empty(name):
             return None
         found = spread(name, value, below, lambda name, value: self._unknown(name, value, "weight"))
         missing = next((n for n in below if n not in found), None)
@@ -264,6 +278,18 @@ class BaseExecutable(ABC):
     def _below(self, name: str) -> list[str]:
         """The weights and states below a name; empty if it is that of one, or of none."""
         return [] if name in self._held else [n for n in self._held if n.startswith(f"{name}.")]
+
+    def _is_empty(self, name: str) -> bool:
+        """Returns True for the name of an argument, or of a part of one, that has no arrays."""
+        return is_empty(self.manifest.structure, "arguments", name)
+
+    def _in_structure(self, name: str, arrays: Mapping[str, Any]) -> Any:
+        """Weights and states below a name, as the function has them; where the artifact does not say how, a dict by
+        what follows in their names."""
+        try:
+            return self._structure.held(name, arrays)
+        except (ArgumentError, KeyError):
+            return {key.removeprefix(f"{name}."): array for key, array in arrays.items()}
 
     def _named(self, results: list[Any]) -> dict[str, Any]:
         """Results by name."""

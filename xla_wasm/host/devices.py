@@ -130,8 +130,8 @@ class OnDevices(BaseExecutable):
         one.
         """
         self._check_open()
-        if below := self._below(name):
-            return {key.removeprefix(f"{name}."): self.get(key, device) for key in below}
+        if (below := self._below(name)) or self._is_empty(name):
+            return self._in_structure(name, {key: self.get(key, device) for key in below})
         slot = self._slot(name)
         if device is None and is_sharded(slot.leaf):
             return GlobalSlot(slot.leaf, slot.what).join([self.get(name, d) for d in range(self.manifest.sharded or 1)])

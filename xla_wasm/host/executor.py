@@ -128,6 +128,7 @@ class Executable(OnDevices):
             program = Program(artifact.wasm, manifest, artifact.weights, limits)
         super().__init__(program, limits, custom_calls, physical)
         self._origin = artifact, physical, custom_calls
+        self._trees = artifact.trees
         self._threads: int | None = None
         """The number that was asked for; None: as many as there are processors, also where it is unpickled."""
 

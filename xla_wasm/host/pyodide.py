@@ -185,8 +185,8 @@ class Executable(BaseExecutable):
         all by name."""
         self._check_open()
         self._check_device(device or 0)
-        if below := self._below(name):
-            return {part.removeprefix(f"{name}."): self.get(part) for part in below}
+        if (below := self._below(name)) or self._is_empty(name):
+            return self._in_structure(name, {part: self.get(part) for part in below})
         slot = self._slot(name)
         if name in self._states:
             self._values.check({name})

@@ -344,6 +344,7 @@ class Jitted:
 
     def _program(self, module: Module) -> _Program:
         """The program of a module: one that is there already, or that disk has, or else compiled."""
+        module.trees = None  # other calls may share the program, and have other classes
         if module.callbacks:  # Python functions are of this process, and of this trace
             self._compiles += 1
             return _Program(compile(module, self._options), self._limits)

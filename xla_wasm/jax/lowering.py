@@ -14,6 +14,7 @@ from ..hlo.ir import Module
 from . import stages
 from .leaves import filtered, inside_modules, static_leaves, static_of
 from .names import in_tuple, positional_names, static_names
+from .structure import Tree, trees_of
 
 
 def lower(
@@ -166,6 +167,11 @@ def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], how: Tracing)
     result_paths = [path for path, _ in results]
     listed = {name: value for name, value in zip(known.positional, dynamic) if name not in known.static}
     stages.describe(module, listed, {name: by_name[name] for name in sorted(by_name)}, result_paths, out_tree)
+    if module.trees is not None and (frozen or outside):
+        given, named_too = (tree.children() for tree in known.tree.children())
+        arguments = [tree for name, tree in zip(known.positional, given) if name not in known.static] + named_too
+        made = Tree(outside["tree"], dict(outside["static"])) if outside else module.trees.results
+        module.trees = trees_of([*listed, *sorted(by_name)], arguments, made, {i: leaves[i] for i in frozen})
     return Traced(module, [value for _, value in results], partial(_restored, out_tree, outside))
 
 

@@ -6,6 +6,8 @@ import inspect
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from ..host.structures import entry_key
+
 
 def positional_names(fn: Callable[..., Any], count: int) -> list[str]:
     """Returns the names that `fn` has for its first `count` positional arguments."""
@@ -47,14 +49,7 @@ def in_tuple(given: Any) -> tuple[Any, ...]:
 def dotted(first: str, path: Iterable[Any]) -> str:
     """A pytree path as one name: its keys, indices and attributes joined by dots."""
     parts = [first] if first else []
-    for key in path:
-        for attribute in ("key", "idx", "name"):
-            if hasattr(key, attribute):
-                parts.append(str(getattr(key, attribute)))
-                break
-        else:
-            parts.append(str(key))
-    return ".".join(parts)
+    return ".".join([*parts, *(str(entry_key(entry)) for entry in path)])
 
 
 def unique(names: Iterable[str]) -> list[str]:

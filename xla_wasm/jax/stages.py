@@ -17,7 +17,7 @@ from ..hlo.signature import PARAMETER_NAMES, RESULT_NAMES, STRUCTURE, add_unused
 from .callbacks import add_callbacks
 from .leaves import is_key
 from .names import dotted, unique
-from .structure import structure
+from .structure import Tree, structure, trees_of
 
 TRACED, LOWERED, COMPILED, EXPORTED = "stages.Traced", "stages.Lowered", "stages.Compiled", "export.Exported"
 
@@ -84,6 +84,7 @@ def describe(
     if has_names:
         found = structure(names, len(listed), tree, paths, results, result_paths)
         module.frontend_attributes[STRUCTURE] = json.dumps(found, separators=(",", ":"))
+        module.trees = trees_of(names, tree.children(), Tree(results, {}), {})
 
 
 def _attach(module: Module, key: str, names: list[str], shapes: list[Shape]) -> bool:

@@ -2,9 +2,71 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import OrderedDict, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import count
 from typing import Any
+
+from ..dataclass import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Tree:
+    """A tree of JAX's, whose leaves are arrays but for the static ones."""
+
+    treedef: Any
+    static: Mapping[int, Any]
+    """The static leaves by their numbers among all."""
+
+    def build(self, arrays: Mapping[int, Any]) -> Any:
+        """Returns the structure of arrays, which have the numbers of the leaves without the static ones. Parts of which
+        none is there are None."""
+        numbers = count()
+        leaves = [
+            self.static[i] if i in self.static else arrays.get(next(numbers), _ABSENT)
+            for i in range(self.treedef.num_leaves)
+        ]
+        return _put_together(self.treedef, leaves, frozenset(self.static))
+
+
+@dataclass(frozen=True, slots=True)
+class Trees:
+    """The arguments, by name, and the results of a function as JAX has them."""
+
+    arguments: Mapping[str, Tree]
+    results: Tree
+
+
+_ABSENT = object()
+
+
+def _put_together(treedef: Any, leaves: Sequence[Any], static: frozenset[int]) -> Any:
+    """As `Tree.build`, of all leaves; `static` are the numbers of those that are no arrays."""
+    import jax
+
+    arrays = [leaf for i, leaf in enumerate(leaves) if i not in static]
+    if all(leaf is not _ABSENT for leaf in arrays):
+        return treedef.unflatten(leaves)
+    if all(leaf is _ABSENT for leaf in arrays):
+        return None
+    whole = treedef.unflatten([None if leaf is _ABSENT else leaf for leaf in leaves])
+    made, at = [], 0
+    for child in treedef.children():
+        end = at + child.num_leaves
+        made.append(_put_together(child, leaves[at:end], frozenset(i - at for i in static if at <= i < end)))
+        at = end
+    return jax.tree_util.tree_structure(whole, is_leaf=lambda x: x is not whole).unflatten(made)
+
+
+def trees_of(names: Sequence[str], arguments: Any, results: Tree, static: Mapping[int, Any]) -> Trees:
+    """The trees of a function: `arguments` is the treedef of a sequence of them, `static` has those of its leaves that
+    are no arrays."""
+    made, at = {}, 0
+    for name, child in zip(names, arguments, strict=True):
+        own = {i - at: leaf for i, leaf in static.items() if at <= i < at + child.num_leaves}
+        made[name] = Tree(child, own)
+        at += child.num_leaves
+    return Trees(made, results)
 
 
 def structure(
@@ -54,8 +116,8 @@ def _described(tree: Any, paths: Sequence[Any], depth: int, numbers: Iterator[in
         at += child.num_leaves
         described.append(_described(child, own, depth + 1, numbers))
         keys.append(own[0][depth] if own else None)
-    if issubclass(kind, dict):
-        known = data if isinstance(data, list) else data[-1]  # of a defaultdict: with what makes its values
+    if kind in (dict, OrderedDict, defaultdict):
+        known = data[-1] if kind is defaultdict else data  # beside what makes its values
         return ["dict", [_key(key) for key in known], *described]
     if hasattr(kind, "_fields") and issubclass(kind, tuple):
         return ["object", [*kind._fields], *described]
