@@ -44,7 +44,7 @@ from .passes import pipeline
 from .passes.clone import clone
 from .passes.given import Given
 from .passes.manual import PerDevice, per_device
-from .passes.weight_formats import IN_BLOCKS, INT4
+from .passes.weight_formats import IN_BLOCKS, INT4, WEIGHT_TYPES
 from .plan.build import Setting, plan_module
 from .plan.memory import place
 from .plan.parts import share
@@ -266,8 +266,8 @@ def _without_effect(
     vectors = [interface.parameters[i][0] for i, _ in interface.weight_formats if interface.parameters[i][1].rank < 2]
     if vectors and len(vectors) == len(interface.weight_formats):
         yield (
-            f"weight_format: {', '.join(vectors[:4])} {'stay' if len(vectors) > 1 else 'stays'} in f32, as all "
-            f"vectors do"
+            f"weight_format: {', '.join(vectors[:4])} {'stay as they are' if len(vectors) > 1 else 'stays as it is'}, "
+            f"as all vectors do"
         )
     matrices = [interface.parameters[i] for i, name in interface.weight_formats if name == INT4]
     names = [name for name, shape in matrices if shape.rank >= 2]
@@ -378,10 +378,11 @@ def _weight_formats(inputs: list[NamedShape], weights: Sequence[int], options: O
                 if key == ALL_WEIGHTS
                 else f"weight_format: no parameter is named {key!r}; there are {names or 'none'}"
             )
-        if format != "f32" and all(inputs[i][1].element_type != "f32" for i in suited):
+        if format != "f32" and all(inputs[i][1].element_type not in WEIGHT_TYPES for i in suited):
             name, shape = inputs[suited[0]]
             raise ArgumentError(
-                f"weight_format: {name!r} is {shape.without_layout()}; only weights of f32 are stored in other formats"
+                f"weight_format: {name!r} is {shape.without_layout()}; only weights of "
+                f"{', '.join(WEIGHT_TYPES)} are stored in other formats"
             )
         found |= dict.fromkeys(suited, format)
     return found

@@ -31,28 +31,28 @@ class Options:
     `tune`: the engine that matrix kernels and loops over long chains of operations are shaped for, or "portable".
     `weights`: parameters that are set once with `Executable.set` and stay in the module: names, of which one that is
     the beginning of others means all of them ("params": "params.w" and "params.b"), patterns ("*.kernel") or flat
-    indices. A text is one name. `weight_format`: what weights of f32 are stored as: {name or pattern: "f32", "f16",
+    indices. A text is one name. `weight_format`: what weights are stored as: {name or pattern: "f32", "f16",
     "bf16", "int8" or "int4"}, of which the last that suits counts, or one for all `weights`. What is named here is a
-    weight. The host sets f32, and `init` converts; "int8" has a scale for each column of a product, "int4" one for each
-    32 numbers of a column. Biases and other vectors stay as they are. `state`: parameters and the results that replace
-    them after each run, as a mapping or pairs: {"w": "w_next"}. Beginnings of names pair all that they begin:
-    {"params": "0"} pairs "params.w" with "0.w", and so on; "" means all results. `initial`: what states begin with, in
-    every host, since the artifact holds it: {"w": array}. Arrays have the states' dtypes and shapes; there may be
-    numbers, and structures below a name: {"params": {"w": w, "b": b}}. States that are not named begin as zeros.
-    `kind`: "module", which a host runs; "command", a program of WASI preview 1 that reads and writes files; or
-    "server", a component of `wasi:http`.
-    `prepared`: do when compiling what `init` does with constants, as packing those of products, so that a new instance
-    is ready at once; by default what is a program by itself is prepared, and what a host runs is not. `sidecar`: large
-    constants go to a file of their own (`Artifact.weights`) and not into the `.wasm`. `host_calls`: targets of custom
-    calls that the host runs: `load(artifact, custom_calls={target: function})`. `callbacks`: what becomes of Python
-    functions that a JAX program calls (`jax.debug.print`, `jax.pure_callback` ...): "host", the host runs them, and
-    where it has no function the run ends with an error when one is reached; "trap", the run ends there in any case;
-    "drop", those without results are left out, and the others are as with "host". `winograd`: which of Winograd's
-    algorithms convolutions of f32 with windows of 3x3 may take: "off"; "f2", in tiles of 2x2 results, as exact as
-    direct sums; or "f4", in tiles of up to 4x4, with about ten times the error. `threads`: large operations are shared
-    by the threads that a host starts (`load(..., threads=N)`), on one memory that they import. Results are the same
-    bits with any number of threads. Programs by themselves have one thread. `num_replicas`, `num_partitions`: how many
-    the program runs on; by default what the module says, or any number if it says 1 and 1.
+    weight. The host sets f32, bf16 or f16, as the program has it, and `init` converts; "int8" has a scale for each
+    column of a product, "int4" one for each 32 numbers of a column. Biases and other vectors stay as they are.
+    `state`: parameters and the results that replace them after each run, as a mapping or pairs: {"w": "w_next"}.
+    Beginnings of names pair all that they begin: {"params": "0"} pairs "params.w" with "0.w", and so on; "" means all
+    results. `initial`: what states begin with, in every host, since the artifact holds it: {"w": array}. Arrays have
+    the states' dtypes and shapes; there may be numbers, and structures below a name: {"params": {"w": w, "b": b}}.
+    States that are not named begin as zeros. `kind`: "module", which a host runs; "command", a program of WASI preview
+    1 that reads and writes files; or "server", a component of `wasi:http`. `prepared`: do when compiling what `init`
+    does with constants, as packing those of products, so that a new instance is ready at once; by default what is a
+    program by itself is prepared, and what a host runs is not. `sidecar`: large constants go to a file of their own
+    (`Artifact.weights`) and not into the `.wasm`. `host_calls`: targets of custom calls that the host runs:
+    `load(artifact, custom_calls={target: function})`. `callbacks`: what becomes of Python functions that a JAX program
+    calls (`jax.debug.print`, `jax.pure_callback` ...): "host", the host runs them, and where it has no function the run
+    ends with an error when one is reached; "trap", the run ends there in any case; "drop", those without results are
+    left out, and the others are as with "host". `winograd`: which of Winograd's algorithms convolutions of f32 with
+    windows of 3x3 may take: "off"; "f2", in tiles of 2x2 results, as exact as direct sums; or "f4", in tiles of up to
+    4x4, with about ten times the error. `threads`: large operations are shared by the threads that a host starts
+    (`load(..., threads=N)`), on one memory that they import. Results are the same bits with any number of threads.
+    Programs by themselves have one thread. `num_replicas`, `num_partitions`: how many the program runs on; by default
+    what the module says, or any number if it says 1 and 1.
     """
 
     target: str = SIMD128

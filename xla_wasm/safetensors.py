@@ -125,10 +125,11 @@ def save(path: str | os.PathLike[str], arrays: Any, format: str | Mapping[str, s
     """Writes arrays as a safetensors file, those of f32 with two dimensions or more in fewer bits if `format` says so.
 
     `arrays` has them by name, or in a structure: a pytree of JAX's, whose leaves are called as those of arguments, as
-    "layers.0.w"; leaves that are functions or texts are left out. `format` is "f32", "f16", "bf16" or "int8", or maps names or patterns to these; the last that suits a name counts.
-    In "int8" each index of the last dimension has a scale of its own, that of what `x @ w` sums: `name` holds whole
-    numbers from -127 to 127 and `name.scale` what they are multiplied by. Raises ArgumentError for another format,
-    for two arrays of one name, and for numbers in "int8" that are not finite.
+    "layers.0.w"; leaves that are functions or texts are left out. `format` is "f32", "f16", "bf16" or "int8", or maps
+    names or patterns to these; the last that suits a name counts. In "int8" each index of the last dimension has a
+    scale of its own, that of what `x @ w` sums: `name` holds whole numbers from -127 to 127 and `name.scale` what they
+    are multiplied by. Raises ArgumentError for another format, for two arrays of one name, and for numbers in "int8"
+    that are not finite.
     """
     import numpy as np
 

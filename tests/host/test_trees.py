@@ -1,4 +1,5 @@
-"""Structures of every kind that `jax.tree` flattens, in and out: classes that stand for those of flax, optax and qwix."""
+"""Structures of every kind that `jax.tree` flattens, in and out: classes that stand for those of flax, optax and
+qwix."""
 
 from __future__ import annotations
 
@@ -9,7 +10,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 

@@ -84,7 +84,7 @@ WITHOUT: dict[str, tuple[HloModule, dict[str, Any], str]] = {
     "the format of a vector": (
         MODULE,
         {"weight_format": {"b": "int8"}},
-        "weight_format: b stays in f32, as all vectors do",
+        "weight_format: b stays as it is, as all vectors do",
     ),
     "four bits of a weight whose length is no multiple of a block": (
         MODULE,

@@ -219,6 +219,85 @@ def test_random_programs(kind: Callable[[int], tuple[Callable[..., Any], list[Ar
             close(actual, wanted, 2e-5)
 
 
+@pytest.mark.parametrize("seed", range(seeds.count(4, 60)))
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, np.float16])
+@pytest.mark.parametrize("kind", [program, convolution, factors])
+def test_random_programs_with_weights_of_16_bits(
+    kind: Callable[[int], tuple[Callable[..., Any], list[Array]]], dtype: Any, seed: int
+) -> None:
+    fn, (x, i, w, v) = kind(seed)
+    arrays = [x, i, np.asarray(w, dtype), np.asarray(v, dtype)]
+    module = lower(lambda x, i, w, v: fn(x, i, w.astype(jnp.float32), v.astype(jnp.float32)), *arrays)
+    format = "int4" if kind is factors else FORMATS[seed % len(FORMATS)]
+    for target, tune in (("simd128", "portable"), ("relaxed-simd", "v8")):
+        expected = evaluate(stored(module, (2, 3), format, target == "relaxed-simd"), *arrays)
+        for found, wanted in (
+            zip(expected, evaluate(module, *arrays), strict=True) if adds_up(seed) or kind is convolution else ()
+        ):
+            close(found, wanted, ERRORS[format])
+        results = run(module, *arrays, target=target, tune=tune, weights=(2, 3), weight_format=format)
+        for actual, wanted in zip(results, expected, strict=True):
+            close(actual, wanted, 2e-5)
+
+
+def looked_up(w: Array, t: Array, x: Array) -> Array:
+    """A table that also makes the logits."""
+    return ((x + t[3]) @ w) @ t.T
+
+
+def deep(w: Array, t: Array, x: Array) -> Array:
+    """Layers in a loop."""
+    return lax.scan(lambda c, w: (jnp.maximum(c @ w, 0) / 32, None), x, jnp.stack([w, w * 2, w + 1]))[0] + t[0]
+
+
+def stacked(w: Array, t: Array, x: Array) -> Array:
+    """Layers in a loop, which are one weight."""
+    return lax.scan(lambda c, part: (c @ part / 32, None), x, w.reshape(2, 32, 32))[0] + t[0, :32]
+
+
+@pytest.mark.parametrize("target", ["simd128", "relaxed-simd"])
+@pytest.mark.parametrize(
+    ("dtype", "format"),
+    [*((jnp.bfloat16, format) for format in FORMATS), (np.float16, "bf16"), (np.float16, "int8"), (np.float16, "int4")],
+)
+@pytest.mark.parametrize("rows", [1, 17])
+def test_weights_of_16_bits(rows: int, dtype: Any, format: str, target: str) -> None:
+    """Programs that compute in 16 bits, as models are published; beside f32 throughout. The format's own rounding comes
+    on top of that of the program, and no other."""
+    rng = np.random.default_rng(rows)
+    for fn, dims in ((deep, (64, 64)) if rows == 1 else (looked_up, (64, 64)), (stacked, (64, 32))):
+        width = 32 if fn is stacked else 64
+        w, t, x = (np.abs(rng.standard_normal(d)).astype(dtype) for d in (dims, (50, 64), (rows, width)))
+        module = lower(fn, w, t, x)
+        exact = np.asarray(fn(*(jnp.asarray(a, jnp.float32) for a in (w, t, x))))
+        (found,) = run(module, w, t, x, target=target, weights=("w", "t"), weight_format=format)
+        assert found.dtype == dtype
+        close(found.astype(np.float32), exact, 3 * ERRORS[format] if fn is not looked_up else ERRORS[format] + 0.02)
+
+
+@pytest.mark.parametrize("format, bytes", [("bf16", 2), ("f16", 2), ("int8", 1), ("int4", 0.625)])
+@pytest.mark.parametrize("dtype", [jnp.bfloat16, np.float16])
+def test_memory_of_weights_of_16_bits(dtype: Any, format: str, bytes: float) -> None:
+    """They are held once, in their formats, and not as the program has them."""
+    w = np.ones((64, 256), dtype)
+    for fn in (lambda w, x: x @ w, lambda w, x: x.astype(jnp.float32) @ w.astype(jnp.float32)):
+        plan = trace(lower(fn, w, np.ones((2, 64), dtype)), Options(weight_format={"w": format})).plan
+        kept = sum(buffer.bytes for buffer in plan.buffers if buffer.kind == "persistent")
+        assert w.size * bytes <= kept <= w.size * bytes + 4 * 256 + 64
+
+
+def test_weights_of_16_bits_that_are_not_finite_are_not_lost() -> None:
+    for dtype in (jnp.bfloat16, np.float16):
+        for format in FORMATS:
+            w, x = np.ones((64, 24), dtype), np.ones((3, 64), np.float32)
+            w[7, 5] = np.inf
+            (found,) = run(
+                lower(lambda w, x: x @ w.astype(jnp.float32), w, x), w, x, weights=("w",), weight_format=format
+            )
+            assert not np.isfinite(found[:, 5]).any()
+            np.testing.assert_allclose(np.delete(found, 5, 1), 64, rtol=1e-6)
+
+
 def layer(w: Array, b: Array, x: Array) -> Array:
     return x @ w + b
 
@@ -299,7 +378,7 @@ def test_formats_of_names_and_patterns() -> None:
         ({"weight_format": "int8"}, "weight_format is for weights, and Options.weights names none"),
         (
             {"weight_format": {"i": "int8"}},
-            "weight_format: 'i' is s32[4]; only weights of f32 are stored in other formats",
+            "weight_format: 'i' is s32[4]; only weights of f32, bf16, f16 are stored in other formats",
         ),
     ],
 )
@@ -343,6 +422,17 @@ def test_the_command_compiles(command: Cli) -> None:
     assert command("compile", "model.hlo", "--weight-format", "w=int8", "-o", "small.wasm")[0] == 0
     kinds = [leaf["kind"] for leaf in Artifact.open("small.wasm").manifest["parameters"]]
     assert kinds == ["weight", "input", "input"]
+
+
+def test_the_command_takes_weights_of_16_bits(command: Cli) -> None:
+    w, x = np.ones((64, 16), jnp.bfloat16), np.ones((2, 64), jnp.bfloat16)
+    Path("bf16.hlo").write_text(lower(lambda w, x: x @ w, w, x).to_text())
+    assert command("compile", "bf16.hlo", "--weight-format", "w=int4", "-o", "small.wasm")[::2] == (0, "")
+    np.save("w.npy", w.astype(np.float32))
+    code, out, err = command("run", "small.wasm", "--set", "w=w.npy", "--random-inputs", "--output", "y.npy")
+    assert code == 0, (out, err)
+    code, out, _ = command("check", "bf16.hlo", "--weight-format", "w=int8", "--tolerance", "0.05")
+    assert code == 0 and "1 weight in w=int8" in out
 
 
 def test_the_command_compares(command: Cli) -> None:

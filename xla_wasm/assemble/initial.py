@@ -31,8 +31,8 @@ def initial_values(
     """The bytes of each state in the order of its layout, by the number of its parameter.
 
     `given` are the pairs of `Options.initial`, `shards` those of the parameters, `structure` that of the arguments, if
-    it is known. What is zeros is left out: memory begins so. Raises ArgumentError that names the state which is not there or does not fit, UnsupportedError for those
-    that no module can begin with.
+    it is known. What is zeros is left out: memory begins so. Raises ArgumentError that names the state which is not
+    there or does not fit, UnsupportedError for those that no module can begin with.
     """
     found: dict[int, bytes] = {}
     seen: set[int] = set()

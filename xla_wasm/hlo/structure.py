@@ -49,8 +49,8 @@ def part(tree: Any, path: str) -> Any:
 
 
 def is_empty(structure: Any, side: str, path: str) -> bool:
-    """Returns True if a name leads to a part of the "arguments" or "results" that has no leaves. `structure` may be None:
-    then nothing is known of any."""
+    """Returns True if a name leads to a part of the "arguments" or "results" that has no leaves, as far as a structure,
+    or None, tells."""
     if structure is None:
         return False
     try:

@@ -108,8 +108,8 @@ def _spread(
     unknown: Callable[[str, Any], NoReturn],
     inside: bool,
 ) -> None:
-    """Adds the leaves below a name to those that are `found`. `inside`: the value is a part of an object, where Python's
-    numbers may be settings, as they are in modules of equinox."""
+    """Adds the leaves below a name to those that are `found`. `inside`: the value is a part of an object, where
+    Python's numbers may be settings, as they are in modules of equinox."""
     if value is None:
         return
     if name in names:

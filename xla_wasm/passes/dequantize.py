@@ -25,7 +25,7 @@ from ..ops.reading import reads, record
 from ..ops.table import RECORDS
 from ..writing.writer import Index, Rule, Writer
 from .rewrite import rewrite_computation
-from .weight_formats import INT4_BY_INT8, INT8, INT8_MOST, LEAST
+from .weight_formats import INT4_BY_INT8, INT8, INT8_MOST, LEAST, WEIGHT_TYPES
 
 _SUM = 2**31 - 1
 """The greatest sum of products of integers."""
@@ -43,11 +43,14 @@ class Stored:
     scale: Instruction | None = None
     format: str = ""
     """The format of a weight that the caller wants stored in it; empty for any other array."""
+    element_type: str = "f32"
+    """The type of the array, which of a weight may be one of 16 bits."""
 
     def written(self, w: Writer) -> Instruction:
-        """The array of f32."""
+        """The array."""
         made = w.convert(self.small, "f32", **({WEIGHT_FORMAT: self.format} if self.format else {}))
-        return made if self.scale is None else w.mul(made, self.scale)
+        made = made if self.scale is None else w.mul(made, self.scale)
+        return made if self.element_type == "f32" else w.convert(made, self.element_type)
 
 
 def sink_dequantization(module: Module) -> None:
@@ -90,6 +93,13 @@ class _Sinking:
         }
 
     def convert(self, w: Writer, x: Instruction) -> Instruction:
+        weight = self.stored.get(x.operands[0])
+        if weight is not None and weight.format and x.shape.element_type in WEIGHT_TYPES:
+            # What the program has in 16 bits is not rounded to them on the way to what computes in f32.
+            stored = replace(weight, element_type=x.shape.element_type)
+            made = stored.written(w)
+            self.stored[made] = stored
+            return made
         if _makes_f32(x):
             self.stored[x] = Stored(x.operands[0], None, x.attrs.get(WEIGHT_FORMAT, ""))
         return x

@@ -19,6 +19,9 @@ from ..ops.dot.stored import BLOCK, NIBBLE, WEIGHT_FORMAT
 from ..ops.reading import reads, record
 from ..writing.writer import Index, Writer
 
+WEIGHT_TYPES = ("f32", "bf16", "f16")
+"""The types of weights that are stored in other formats."""
+
 INT8 = "int8"
 INT4 = "int4"
 INT4_BY_INT8 = "int4 by int8"
@@ -44,7 +47,10 @@ Place = tuple[Instruction, Index]
 
 
 def store_weights(module: Module) -> None:
-    """Has every weight that has a format pass through it."""
+    """Has every weight that has a format pass through it.
+
+    Vectors stay as they are: biases and scales are few and count much.
+    """
     formats: dict[Place, str] = {}
     for p in module.entry.parameters:
         for index, name in p.attrs.pop(WEIGHT_FORMAT, ()):
@@ -63,13 +69,15 @@ def store_weights(module: Module) -> None:
         x.operands = [stored.get(o, o) for o in x.operands]
         written.append(x)
         name = formats.get(leaf_of(x)) if x.shape.is_array else None
-        if name is not None and x.shape.element_type == "f32":
+        if name is not None and x.shape.element_type in WEIGHT_TYPES and x.shape.rank > 1 and x.shape.size:
             dims = summed.of(leaf_of(x))
             if name in IN_BLOCKS and not (
                 len(dims) == 1 and x.shape.dimensions[min(dims)] % BLOCK == 0 and _are_factors(x, users)
             ):
                 name = INT8
-            stored[x] = _through(Writer(x, written, module.computations), x, name, dims)
+            w, type_ = Writer(x, written, module.computations), x.shape.element_type
+            made = _through(w, x if type_ == "f32" else w.convert(x, "f32"), name, dims)
+            stored[x] = made if type_ == "f32" else w.convert(made, type_)
     entry.instructions = written
     # Reductions that were made come before what calls them.
     module.computations.remove(entry)
@@ -77,12 +85,8 @@ def store_weights(module: Module) -> None:
 
 
 def _through(w: Writer, x: Instruction, name: str, dims: frozenset[int]) -> Instruction:
-    """A weight as its format gives it back. `dims` are those along which it is summed, so that one scale serves them.
-
-    Vectors stay as they are: biases and scales are few and count much.
-    """
-    if x.shape.rank < 2 or not x.shape.size:
-        return x
+    """A weight of f32 as its format gives it back. `dims` are those along which it is summed, so that one scale serves
+    them."""
     if name in IN_BLOCKS:
         return _in_blocks(w, x, name, min(dims))
     sums = tuple(sorted(dims)) or (x.shape.rank - 1,)
@@ -133,7 +137,12 @@ def _in_blocks(w: Writer, x: Instruction, name: str, dim: int) -> Instruction:
 def _are_factors(x: Instruction, users: Mapping[Instruction, Sequence[Instruction]]) -> bool:
     """Returns True if all that the `users` of an array do with its numbers, seen through moves, is to multiply others
     by them in dots."""
-    return all(_are_factors(y, users) if record(y).view else y.opcode == "dot" for y in users.get(x, ()))
+    return all(_are_factors(y, users) if _moves(y) else y.opcode == "dot" for y in users.get(x, ()))
+
+
+def _moves(x: Instruction) -> bool:
+    """Returns True if an instruction moves an array, or widens one of 16 bits."""
+    return record(x).view or (x.opcode == "convert" and x.shape.element_type == "f32")
 
 
 class _Summed:
