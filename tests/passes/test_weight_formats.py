@@ -446,9 +446,12 @@ def test_the_command_compares(command: Cli) -> None:
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["compile", "--weight-format", "w"], "unknown weight_format 'w': choose one of f32, f16, bf16, int8, int4"),
-        (["compile", "--weight-format", "q=int8"], "weight_format: no parameter is named 'q'; there are w, b, x"),
-        (["check", "--weight-format", "int8"], "weight_format is for weights, and Options.weights names none"),
+        (["compile", "--weight-format", "w"], "unknown --weight-format 'w': choose one of f32, f16, bf16, int8, int4"),
+        (["compile", "--weight-format", "q=int8"], "--weight-format: no parameter is named 'q'; there are w, b, x"),
+        (
+            ["check", "--weight-format", "int8"],
+            "--weight-format is for weights: name them, as in NAME=int8, or with --weight",
+        ),
         (["check", "--weight", "w"], "--weight says which weights --weight-format is about"),
         (["check", "--weight-format", "w=int8", "--draws", "2"], "one draw of inputs: leave --draws out"),
         (["check", "--weight-format", "w=int8", "--isolate"], "leave --isolate, --devices and --num-partitions out"),

@@ -73,8 +73,8 @@ def ops(
         table.add_row("attribute", f"{attribute.name}: {attribute.kind}")
     for called in op.called:
         table.add_row("calls", called)
-    for constraint in op.constraints:
-        table.add_row("constraint", constraint)
+    for number, constraint in enumerate(op.constraints, 1):
+        table.add_row(f"(C{number})", constraint)
     console.print(table)
 
 

@@ -26,6 +26,7 @@ from .inspect import inspect
 from .records import with_records
 from .run import run
 from .serve import serve, serve_model
+from .words import in_words, placed
 
 __all__ = ["app", "main"]
 
@@ -58,7 +59,7 @@ def main() -> None:
     try:
         app()
     except XlaWasmError as error:
-        _fail(str(error))
+        _fail(placed(in_words(str(error))))
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
 
@@ -76,7 +77,7 @@ def _warn(
 ) -> None:
     """Shows what an option does not do in one line, and other warnings as Python does."""
     if issubclass(category, OptionWarning):
-        report.error_console().print(Text.assemble(("warning: ", "bold yellow"), str(message)))
+        report.error_console().print(Text.assemble(("warning: ", "bold yellow"), in_words(str(message))))
     else:
         _python_shows(message, category, filename, lineno, file, line)
 

@@ -15,6 +15,7 @@ from ..errors import ArgumentError, ParseError, XlaWasmError
 from ..hlo.ir import Module
 from ..hlo.proto.container import EXPORTED, mlir_kind, read_module
 from ..options import ALL_WEIGHTS
+from . import words
 
 STDIN = "-"
 """Stands for standard input, and for standard output, in the place of a file's name."""
@@ -51,6 +52,7 @@ def read(path: Path, dims: Iterable[str] = ()) -> Module | Artifact:
         raise ArgumentError(f"{path} is a folder: name the file of a module or an artifact in it")
     try:
         data = sys.stdin.buffer.read() if str(path) == STDIN else path.read_bytes()
+        words.read_files[:] = [] if str(path) == STDIN else [path]
         if data.startswith(b"\0asm"):
             return Artifact.open(data if str(path) == STDIN else path)
         if sizes:
@@ -95,7 +97,13 @@ def _size(text: str) -> tuple[str, int | range | tuple[int, ...]]:
     least = int(found[2])
     if found[4] is not None:
         return found[1], (least, *map(int, found[4].split(",")[1:]))
-    return found[1], least if found[3] is None else range(least, int(found[3]) + 1)
+    if found[3] is None:
+        return found[1], least
+    if least > int(found[3]):
+        raise ArgumentError(
+            f"--dim {text}: no size is in this range: the least comes first, as in {found[1]}={int(found[3])}..{least}"
+        )
+    return found[1], range(least, int(found[3]) + 1)
 
 
 def module_of(path: Path, command: str, dims: Iterable[str] = ()) -> Module:

@@ -213,8 +213,8 @@ class Structure:
         return _built(self._results, found) if self._trees is None else self._trees.results.build(found)
 
     def held(self, name: str, arrays: Mapping[str, Any]) -> Any:
-        """Returns what a name leads to, an argument or a part of one, of weights and states by their names. Raises
-        KeyError if it leads to no part that all of them are of."""
+        """Returns an argument, or the part of one that a name leads to, of weights and states by their names. Raises
+        KeyError if there is no part that all of them are of."""
         numbers = {p.name: i for i, p in enumerate(self._manifest.parameters)}
         found = {numbers[key]: array for key, array in arrays.items()}
         tree = part(arguments(self._manifest.structure), name)

@@ -86,6 +86,9 @@ def _checked(exported: Exported, dims: Dims) -> dict[str, range]:
     if not isinstance(dims, Mapping):
         raise ArgumentError(f"dims must be sizes by name, such as {{'b': 8}}, not {dims!r}")
     needed = sorted({name for kind in exported.input_types for size in kind.sizes for name in symbols_of(size)})
+    unknown = [name for name in dims if name not in needed]
+    if unknown:
+        raise ArgumentError(f"the program has no symbolic size {unknown[0]!r}; it has {', '.join(needed) or 'none'}")
     missing = [name for name in needed if name not in dims]
     if missing:
         example, options = ", ".join(f"{name!r}: 8" for name in needed), " ".join(f"--dim {name}=8" for name in needed)
@@ -94,9 +97,6 @@ def _checked(exported: Exported, dims: Dims) -> dict[str, range]:
             f"dims={{{example}}}), "
             f"or to the command as in {options}"
         )
-    unknown = [name for name in dims if name not in needed]
-    if unknown:
-        raise ArgumentError(f"the program has no symbolic size {unknown[0]!r}; it has {', '.join(needed) or 'none'}")
     found = {}
     for name, size in dims.items():
         allowed = _range(size)
