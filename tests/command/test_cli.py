@@ -355,7 +355,10 @@ def test_layout_is_drawn(xla_wasm: Cli) -> None:
             "is one too many: the module takes 1 input (image f32[1,8,8,1])",
         ),
         (["run", MODEL, "--input", MODEL], "not a .npy file"),
-        (["run", MODEL, "--input", "double.npy"], "float64"),
+        (
+            ["run", MODEL, "--input", "half.npy"],
+            "--input half.npy: 'image' must be float32[1,8,8,1], got float16[1,8,8,1]",
+        ),
         (["compile", MODEL, "-o", "image.npy/x.wasm"], "image.npy is a file, and a folder of that name"),
         (["compile", MODEL, "--weight", "no such parameter"], "no such parameter"),
         (["compile", MODEL, "--state", "0"], "--state 0"),
@@ -364,7 +367,7 @@ def test_layout_is_drawn(xla_wasm: Cli) -> None:
     ],
 )
 def test_mistakes(xla_wasm: Cli, image: Path, artifact: Path, tmp_path: Path, args: list[object], message: str) -> None:
-    np.save(tmp_path / "double.npy", np.load(image).astype(np.float64))
+    np.save(tmp_path / "half.npy", np.load(image).astype(np.float16))
     (tmp_path / "artifact.wasm").write_bytes(artifact.read_bytes())
     code, _, err = xla_wasm(*args)
     assert code == 2
@@ -462,7 +465,7 @@ def test_an_option_without_effect_is_one_line(xla_wasm: Cli, tmp_path: Path) -> 
     )
     code, out, err = xla_wasm("compile", tmp_path / "add.hlo", "--threads")
     assert code == 0 and "add.wasm" in out
-    assert err == "warning: 'add': threads=True: no operation is large enough to be shared, so it runs on one thread\n"
+    assert err == "warning: 'add': --threads: no operation is large enough to be shared, so it runs on one thread\n"
 
 
 @dataclass(frozen=True)

@@ -22,6 +22,7 @@ from .leaves import NUMBERS, filtered, inside_modules, static_leaves, static_of
 from .lowering import Known, Traced, Tracing, need_jax, trace
 from .names import in_tuple, positional_names, static_names
 from .values import Converter, Keep, Resident, to_numpy
+from .variables import update
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -174,6 +175,7 @@ class _Variant(NamedTuple):
     program: _Program
     convert: Converter
     restore: Callable[[Sequence[Any]], Any]
+    updates: tuple[int, ...]
 
 
 def _configuration() -> Callable[[Any], Any]:
@@ -244,7 +246,11 @@ class Jitted:
         values = program.keep.run(program.executable, convert(leaves), leaves, convert)
         with self._counting:
             self._runs += 1
-        return variant.restore(convert.results(values, self._in_jax))
+        results = convert.results(values, self._in_jax)
+        if variant.updates:
+            results, new = results[: -len(variant.updates)], results[-len(variant.updates) :]
+            self._update(args, kwargs, variant.updates, new)
+        return variant.restore(results)
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a function of a class: a method."""
@@ -308,6 +314,15 @@ class Jitted:
             ) from None
         return ([leaf for i, leaf in enumerate(leaves) if i not in frozen] if frozen else leaves), key
 
+    def _update(self, args: Sequence[Any], kwargs: Mapping[str, Any], updates: Sequence[int], new: list[Any]) -> None:
+        """Has the caller's variables of nnx become what the function has made of them."""
+        import jax
+
+        values = {
+            i: value if isinstance(value, jax.Array) else jax.numpy.asarray(value) for i, value in zip(updates, new)
+        }
+        update(self._known_of(len(args)).dynamic(args, kwargs), values)
+
     def _known_of(self, count: int) -> Known:
         """Returns the static arguments of a call with `count` arguments by position."""
         known = self._known.get(count)
@@ -323,9 +338,14 @@ class Jitted:
                 return self._variants[key]
             traced = self._trace(args, kwargs)
             program = self._program(traced.module)
-            variant = self._variants[key] = _Variant(
-                program, Converter(program.artifact.manifest, traced.results), traced.restore
-            )
+            kept = [r["name"] for r in program.artifact.manifest["results"] if r["kind"] != "output"]
+            if traced.updates and kept:
+                raise ArgumentError(
+                    f"{self._name} updates variables of nnx by mutation, which go back to the caller: leave state out, "
+                    f"or have it take and return nnx.state(model)"
+                )
+            convert = Converter(program.artifact.manifest, traced.results)
+            variant = self._variants[key] = _Variant(program, convert, traced.restore, traced.updates)
             return variant
 
     def _trace(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Traced:

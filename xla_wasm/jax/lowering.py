@@ -13,8 +13,9 @@ from ..errors import ArgumentError, XlaWasmError
 from ..hlo.ir import Module
 from . import stages
 from .leaves import filtered, inside_modules, static_leaves, static_of
-from .names import in_tuple, positional_names, static_names
+from .names import dotted, in_tuple, positional_names, static_names
 from .structure import Tree, trees_of
+from .variables import updated, variables
 
 
 def lower(
@@ -38,7 +39,8 @@ def lower(
     leaves, such as "params.dense.kernel", are kept and name the parameters and results of the compiled module, and so
     is the structure of both (`Executable.call`). Results are row-major.
     `donate_argnums` lets results take the place of arguments. `static_argnums` and `static_argnames` name arguments
-    that are no parameters, as in `jax.jit`; those of a function that is jitted already are known. A
+    that are no parameters, as in `jax.jit`; those of a function that is jitted already are known. If `fn` updates
+    variables of flax's nnx in its arguments, what they become is a second result, by their names. A
     leaf that is neither an array nor a number, as the activation in a module of equinox, is static too, and so are
     the numbers in such modules. `platform` picks JAX's lowering rules: "tpu" avoids LAPACK's custom calls. For 64-bit
     types call `lower` with `jax_enable_x64` set.
@@ -110,6 +112,9 @@ class Traced:
     """Shape and dtype of each result, as JAX has them."""
     restore: Callable[[Sequence[Any]], Any]
     """From the results to what the function returns."""
+    updates: tuple[int, ...] = ()
+    """The numbers of the leaves of arguments that the function has updated in variables of nnx: the last results are
+    what they become."""
 
 
 def need_jax() -> Any:
@@ -141,12 +146,13 @@ def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], how: Tracing)
     is_filter = inner is not None
     frozen = static_leaves(leaves, inside_modules((dynamic, by_name)), is_filter)
     outside: dict[str, Any] = {}
+    watched = bool(variables((dynamic, by_name))) and how.out_specs is None
     # JAX remembers what it has traced by the function and its static values, of which 0.0 and -0.0 are equal: each time
     # another function.
-    if frozen or is_filter or any(static.values()) or not _hashable(mapped):
+    if frozen or watched or is_filter or any(static.values()) or not _hashable(mapped):
         if inner is None:
             inner = _plain(mapped)
-        mapped = _Settling(inner, known, {i: leaves[i] for i in frozen}, is_filter, outside)
+        mapped = _Settling(inner, known, {i: leaves[i] for i in frozen}, is_filter, watched, outside)
         args, kwargs = known.whole(args, kwargs, [None if i in frozen else leaf for i, leaf in enumerate(leaves)])
         dynamic, by_name = known.dynamic(args, kwargs)
     options = {name: given or None for name, given in static.items()}
@@ -170,9 +176,13 @@ def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], how: Tracing)
     if module.trees is not None and (frozen or outside):
         given, named_too = (tree.children() for tree in known.tree.children())
         arguments = [tree for name, tree in zip(known.positional, given) if name not in known.static] + named_too
-        made = Tree(outside["tree"], dict(outside["static"])) if outside else module.trees.results
+        made = module.trees.results
+        if "tree" in outside:  # an artifact's results have other leaves as well only where there are no updates
+            made = Tree(outside["tree"], dict(outside["static"])) if "updates" not in outside else made
         module.trees = trees_of([*listed, *sorted(by_name)], arguments, made, {i: leaves[i] for i in frozen})
-    return Traced(module, [value for _, value in results], partial(_restored, out_tree, outside))
+    updates = tuple(outside.get("updates", ()))
+    restored = out_tree.children()[0] if updates else out_tree
+    return Traced(module, [value for _, value in results], partial(_restored, restored, outside), updates)
 
 
 def _plain(fn: Any) -> Any:
@@ -186,16 +196,18 @@ class _Settling:
     """A function of the arrays among its arguments, the other leaves being static: what `jax.jit` can trace."""
 
     def __init__(
-        self, fn: Any, known: Known, static: Mapping[int, Any], numbers_are_static: bool, outside: dict[str, Any]
+        self,
+        fn: Any,
+        known: Known,
+        static: Mapping[int, Any],
+        numbers_are_static: bool,
+        watched: bool,
+        outside: dict[str, Any],
     ) -> None:
-        """`static` has the static leaves by their numbers; `outside` takes what of the results is no array."""
-        self._fn, self._known, self._static, self._numbers, self._outside = (
-            fn,
-            known,
-            static,
-            numbers_are_static,
-            outside,
-        )
+        """`static` has the static leaves by their numbers; `outside` takes what of the results is no array, and which
+        leaves of the arguments have been updated, if these are `watched`."""
+        self._fn, self._known, self._static, self._numbers = fn, known, static, numbers_are_static
+        self._watched, self._outside = watched, outside
         self.__wrapped__ = fn  # by which JAX finds the signature
         self.__name__ = getattr(getattr(fn, "func", fn), "__name__", type(fn).__name__)
 
@@ -208,15 +220,35 @@ class _Settling:
                 args, kwargs, [self._static.get(i, leaf) for i, leaf in enumerate(leaves)]
             )
             args = tuple(listed)
+        before = jax.tree_util.tree_flatten(self._known.dynamic(args, kwargs)) if self._watched else None
         results = self._fn(*args, **kwargs)
+        updates = self._updates(before, args, kwargs)
         found, tree = jax.tree_util.tree_flatten(results)
         unflatten = partial(jax.tree_util.tree_unflatten, tree)
         frozen = static_leaves(found, inside_modules(results), self._numbers)
         self._outside.clear()
-        if not frozen:
+        if frozen:
+            self._outside.update(tree=tree, static={i: found[i] for i in frozen})
+            results = unflatten([None if i in frozen else leaf for i, leaf in enumerate(found)])
+        if not updates:
             return results
-        self._outside.update(tree=tree, static={i: found[i] for i in frozen})
-        return unflatten([None if i in frozen else leaf for i, leaf in enumerate(found)])
+        self._outside["updates"] = [number for _, (number, _) in sorted(updates.items())]
+        return results, {name: leaf for name, (_, leaf) in updates.items()}
+
+    def _updates(self, before: Any, args: Any, kwargs: Any) -> dict[str, tuple[int, Any]]:
+        """The leaves that the function has put into variables of its arguments, with their numbers, by name."""
+        import jax
+
+        if before is None:
+            return {}
+        listed, named = self._known.dynamic(args, kwargs)
+        numbers = updated(*before, (listed, named))
+        paths = jax.tree_util.tree_flatten_with_path((listed, named))[0] if numbers else []
+        names = {}
+        for i in numbers:
+            (side, first, *rest), leaf = paths[i]
+            names[dotted(first.key if side.idx else self._known.positional[first.idx], rest)] = i, leaf
+        return names
 
 
 @dataclass(slots=True)
@@ -253,7 +285,7 @@ class Known:
 
 def _restored(tree: Any, outside: Mapping[str, Any], values: Sequence[Any]) -> Any:
     """Returns the result of a function: the tree with its arrays and its other leaves."""
-    if not outside:
+    if "tree" not in outside:
         return tree.unflatten(values)
     rest = iter(values)
     static = outside["static"]
