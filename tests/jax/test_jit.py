@@ -24,7 +24,7 @@ import xla_wasm
 from tests.support.at_once import at_once
 from tests.support.seeds import count
 from xla_wasm import ArgumentError
-from xla_wasm.jax import Jitted, Stats, jit
+from xla_wasm.jax import Jitted, Stats, jit, values
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 
@@ -356,6 +356,28 @@ def test_weights_stay_until_they_change(weights: Any) -> None:
     same(f(one, X), jax.jit(model)(one, X))
     with pytest.raises(ArgumentError, match="no parameter named 'nothing'"):
         jit(model, weights="nothing")(one, X)
+
+
+def test_weights_that_nobody_can_write_to(monkeypatch: pytest.MonkeyPatch) -> None:
+    """They are not compared; a view of memory that somebody writes to is."""
+    compared: list[Any] = []
+    same_bits = values._same_bits
+    monkeypatch.setattr(values, "_same_bits", lambda a, b: compared.append(a) or same_bits(a, b))
+    f = jit(lambda w, x: x @ w, weights="w")
+    own, held = np.ones((3, 2), np.float32), np.ones((3, 2), np.float32)
+    view = held.view()
+    own.flags.writeable = view.flags.writeable = False
+    for w in (own, np.frombuffer(own.tobytes(), np.float32).reshape(3, 2), own.astype(np.float64)):
+        w.flags.writeable = False
+        f(w, X)
+        compared.clear()
+        same(f(w, X), X @ own)
+        assert not compared
+    same(f(own.copy(), X), X @ own)
+    same(f(view, X), X @ own)
+    held *= 3
+    same(f(view, X), 3 * X @ own)
+    assert compared
 
 
 def test_weights_of_several_shapes_and_threads() -> None:

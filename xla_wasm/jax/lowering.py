@@ -242,7 +242,8 @@ class _Settling:
         if before is None:
             return {}
         listed, named = self._known.dynamic(args, kwargs)
-        numbers = updated(*before, (listed, named))
+        leaves, tree = before
+        numbers = updated(leaves, tree, (listed, named))
         paths = jax.tree_util.tree_flatten_with_path((listed, named))[0] if numbers else []
         names = {}
         for i in numbers:

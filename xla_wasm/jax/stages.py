@@ -74,6 +74,7 @@ def describe(
 
     arguments = {**listed, **named}
     names = [*arguments]
+    tree: Any
     found, tree = jax.tree_util.tree_flatten_with_path([*arguments.values()])
     paths = [path for path, _ in found]
     parameters = [p.shape for p in module.entry.parameters]

@@ -55,7 +55,8 @@ def _put_together(treedef: Any, leaves: Sequence[Any], static: frozenset[int]) -
         end = at + child.num_leaves
         made.append(_put_together(child, leaves[at:end], frozenset(i - at for i in static if at <= i < end)))
         at = end
-    return jax.tree_util.tree_structure(whole, is_leaf=lambda x: x is not whole).unflatten(made)
+    node: Any = jax.tree_util.tree_structure(whole, is_leaf=lambda x: x is not whole)
+    return node.unflatten(made)
 
 
 def trees_of(names: Sequence[str], arguments: Any, results: Tree, static: Mapping[int, Any]) -> Trees:

@@ -220,7 +220,7 @@ class Keep:
         self._replacing = {p["alias"]: p["name"] for p in parameters if p["kind"] == "state"}
         self._lock = threading.RLock()
         self._set: dict[int, Any] = {}
-        """Weight -> the array of JAX's that it was set to, or a copy of another array."""
+        """Weight -> the array that it was set to, or a copy of one that others may write to."""
         self._current: dict[str, weakref.ref[Resident]] = {}
         """State -> the array of JAX's whose value it has."""
         self._executable: Executable | None = None
@@ -282,15 +282,29 @@ class Keep:
     def _has_changed(self, i: int, leaf: Any, array: Any) -> bool:
         """Returns True if a weight is another one than it was set to. What others may write to is compared, bit by
         bit."""
+        import jax
+
         known = self._set.get(i)
-        if known is None or _is_immutable(known) or _is_immutable(leaf):
-            return known is None or known is not leaf
-        return not _same_bits(known, array)
+        if known is leaf and _is_immutable(leaf):
+            return False
+        if known is None or isinstance(known, jax.Array) or isinstance(leaf, jax.Array):
+            return True
+        if not _same_bits(known, array):
+            return True
+        if _is_immutable(leaf):
+            self._set[i] = leaf  # next time it need not be compared
+        return False
 
 
 def _is_immutable(x: Any) -> bool:
+    """Returns True for an array that stays what it is: of JAX's, or one that NumPy lets nobody write to."""
     import jax
+    import numpy as np
 
+    while isinstance(x, np.ndarray) and not x.flags.writeable:
+        if x.base is None or isinstance(x.base, (bytes, jax.Array)):
+            return True
+        x = x.base
     return isinstance(x, jax.Array)
 
 

@@ -53,6 +53,7 @@ def update(arguments: Any, values: Mapping[int, Any]) -> None:
 
     watched = variables(arguments)
     made = []
+    tree: Any
     for variable, at in watched:
         leaves, tree = jax.tree_util.tree_flatten(variable)
         numbers = range(at, at + len(leaves))
