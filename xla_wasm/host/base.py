@@ -79,9 +79,10 @@ class BaseExecutable(ABC):
         the same structures.
 
         Arguments that stay in the module as weights or states are left out, results that do are None. Where the
-        function has objects, as dataclasses, a dict does too, and results are tuples with names. A program that needs
-        several devices takes and returns whole arrays, as in `run_global`. Raises ArgumentError for artifacts that
-        describe no structure.
+        function has objects, as dataclasses, a dict does too. Results have the function's own classes, if it was
+        lowered in this process; of an artifact from a file they are dicts, lists, tuples, and tuples with names. A
+        program that needs several devices takes and returns whole arrays, as in `run_global`. Raises ArgumentError for
+        artifacts that describe no structure.
         """
         structure = self._structure
         return structure.build(self._run_whole(structure.flat(args, kwargs)))

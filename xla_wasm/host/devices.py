@@ -123,8 +123,9 @@ class OnDevices(BaseExecutable):
             put()
 
     def get(self, name: str, device: int | None = None) -> Any:
-        """A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, a
-        dict of all of them by what follows in their names, which `set` takes.
+        """A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with,
+        all of them in the structure that the function has there, which `set` takes. Where the artifact describes none,
+        a dict by what follows in their names.
 
         Of a device, or as all devices have it: the whole of what they have shards of, and otherwise that of the first
         one.

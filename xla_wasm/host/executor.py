@@ -214,9 +214,11 @@ class Executable(OnDevices):
         structures by position, `run(params, x)`: the name "params.w" is that of `params["w"]`, `params.w` or
         `params[0]`, as the key is. An input that is called as one of the options here is given in a mapping.
 
-        Arrays must have the exact dtype and shape; Python numbers and lists are converted when nothing is lost. With
-        `out`, an array for each output, of its dtype and shape, they are written there and no array is made; a run that
-        fails leaves them as they were. What `input` and `output` give is neither copied in nor out.
+        Arrays must have the shape and the dtype of the input. float64, int64, uint64 and complex128 are converted where
+        that has half the bits, as `jax.jit` does it, but for integers that do not fit; any order of bytes and
+        dimensions will do. Python numbers and lists are converted when nothing is lost. With `out`, an array for each
+        output, of its dtype and shape, they are written there and no array is made; a run that fails leaves them as
+        they were. What `input` and `output` give is neither copied in nor out.
 
         While it runs, the module takes items from `infeed` and, by name, from those in `recv`: iterables, or queues
         with a method `get`. It hands arrays to `outfeed` and those in `send`: functions, or objects with a method

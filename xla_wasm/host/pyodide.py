@@ -115,8 +115,8 @@ class Executable(BaseExecutable):
 
         Inputs may also be given by name and in structures, as `xla_wasm.host.executor.Executable.run` says.
 
-        Arrays must have the exact type and shape (flat ones are taken as row-major where numpy is not); Python numbers
-        and lists are converted when nothing is lost.
+        Arrays must have the type and shape of the input (flat ones are taken as row-major where numpy is not); types of
+        64 bits are converted where it has 32, Python numbers and lists when nothing is lost.
         """
         check_alone(self.manifest)
         serve = self._server(self._transfers.begin(HostIO(infeed, outfeed, send, recv)))
