@@ -134,7 +134,7 @@ def save(path: str | os.PathLike[str], arrays: Any, format: str | Mapping[str, s
     import numpy as np
 
     from .files import writing
-    from .host.arrays import dtype_of, native
+    from .host.arrays import array_of, dtype_of, native
     from .host.structures import named_arrays
 
     rules = [("*", format)] if isinstance(format, str) else list(format.items())
@@ -145,7 +145,7 @@ def save(path: str | os.PathLike[str], arrays: Any, format: str | Mapping[str, s
     for name, given in named_arrays(arrays).items():
         if callable(given) or isinstance(given, str):
             continue
-        array = native(np.asarray(given))
+        array = native(array_of(given))
         found = [how for pattern, how in rules if fnmatch.fnmatchcase(name, pattern)]
         how = found[-1] if found and array.dtype == np.float32 and array.ndim > 1 else "f32"
         if how == "int8":

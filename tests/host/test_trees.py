@@ -265,3 +265,20 @@ def test_get_of_a_part_that_stays() -> None:
     np.testing.assert_array_equal(exe.call(WithShape(None, B), X), Y)
     with pytest.raises(ArgumentError, match="'params.b' is an input"):
         exe.set("params", WithShape(W, B))
+
+
+def test_random_keys() -> None:
+    """They are words in the module, and keys again in structures that JAX makes."""
+
+    def f(state: Any, x: Any) -> Any:
+        key, own = jax.random.split(state["key"])
+        return {"key": key, "n": state["n"] + 1}, x + jax.random.uniform(own)
+
+    state = {"key": jax.random.key(0), "n": np.int32(0)}
+    exe = xla_wasm.load(xla_wasm.compile(lower(f, state, 1.0)))
+    expected, y = jax.jit(f)(state, 1.0)
+    after, found = exe(state, 1)
+    assert found == y and after["key"] == expected["key"]
+    exe = xla_wasm.load(xla_wasm.compile(lower(f, state, 1.0), Options(state={"state": "0"})))
+    exe.set("state", state)
+    assert exe(1)[1] == y and exe.get("state")["key"] == expected["key"]

@@ -44,7 +44,7 @@ _WORDS = (
     (r"exe\.set\('(.*?)', \.\.\.\) sets it", r"--set \1=FILE sets it"),
     (r"lower it with xla_wasm\.jax\.lower", "lower it with xla_wasm.jax.lower in Python"),
 )
-"""What messages say for Python, as patterns, and what the command says instead."""
+"""The words of messages for Python, as patterns, and those of the command in their place."""
 
 _MOST_BYTES = 64 << 20
 """The largest file that is searched for a line."""

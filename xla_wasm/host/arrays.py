@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from functools import cache
 from typing import Any
 
@@ -41,6 +42,17 @@ def dtype_of(element_type: str) -> np.dtype[Any]:
 def native(array: Array) -> Array:
     """The array in the machine's order of bytes: itself, if it has that."""
     return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def array_of(value: Any) -> Array:
+    """A caller's value as an array of NumPy's; random keys of JAX's are the words that they consist of."""
+    try:
+        return np.asarray(value)
+    except TypeError:
+        jax = sys.modules.get("jax")
+        if jax is None or not jax.dtypes.issubdtype(getattr(value, "dtype", None), jax.dtypes.prng_key):
+            raise
+        return np.asarray(jax.random.key_data(value))
 
 
 def narrowed(array: Array, element_type: str, what: str) -> Array:
@@ -128,7 +140,7 @@ class Slot:
             return value
         typed = hasattr(value, "dtype")
         try:
-            array = np.asarray(value)
+            array = array_of(value)
         except Exception as error:  # whatever a foreign __array__ may raise
             ragged = isinstance(value, (list, tuple)) and isinstance(error, ValueError)
             why = "the lists in it have different lengths, and all rows need as many numbers" if ragged else str(error)

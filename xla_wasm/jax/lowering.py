@@ -170,16 +170,15 @@ def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], how: Tracing)
             raise
     module = stages.module_of_lowered(lowered, None if abstract is None else abstract.size)
     results, out_tree = tree_util.tree_flatten_with_path(lowered.out_info)
-    result_paths = [path for path, _ in results]
     listed = {name: value for name, value in zip(known.positional, dynamic) if name not in known.static}
-    stages.describe(module, listed, {name: by_name[name] for name in sorted(by_name)}, result_paths, out_tree)
+    stages.describe(module, listed, {name: by_name[name] for name in sorted(by_name)}, results, out_tree)
     if module.trees is not None and (frozen or outside):
         given, named_too = (tree.children() for tree in known.tree.children())
         arguments = [tree for name, tree in zip(known.positional, given) if name not in known.static] + named_too
         made = module.trees.results
-        if "tree" in outside:  # an artifact's results have other leaves as well only where there are no updates
-            made = Tree(outside["tree"], dict(outside["static"])) if "updates" not in outside else made
-        module.trees = trees_of([*listed, *sorted(by_name)], arguments, made, {i: leaves[i] for i in frozen})
+        if "tree" in outside and "updates" not in outside:  # with updates the results are None where they are no arrays
+            made = Tree(outside["tree"], dict(outside["static"]), made.special)
+        module.trees = trees_of([*listed, *sorted(by_name)], arguments, leaves, frozen, made)
     updates = tuple(outside.get("updates", ()))
     restored = out_tree.children()[0] if updates else out_tree
     return Traced(module, [value for _, value in results], partial(_restored, restored, outside), updates)

@@ -17,7 +17,7 @@ from ..hlo.signature import PARAMETER_NAMES, RESULT_NAMES, STRUCTURE, add_unused
 from .callbacks import add_callbacks
 from .leaves import is_key
 from .names import dotted, unique
-from .structure import Tree, structure, trees_of
+from .structure import structure, tree_of, trees_of
 
 TRACED, LOWERED, COMPILED, EXPORTED = "stages.Traced", "stages.Lowered", "stages.Compiled", "export.Exported"
 
@@ -66,17 +66,18 @@ def module_of_lowered(lowered: Any, devices: int | None) -> Module:
 
 
 def describe(
-    module: Module, listed: Mapping[str, Any], named: Mapping[str, Any], result_paths: Sequence[Any], results: Any
+    module: Module, listed: Mapping[str, Any], named: Mapping[str, Any], leaves: Sequence[tuple[Any, Any]], results: Any
 ) -> None:
     """Notes the names and the structure of arguments, given by position and by name, and of results, of which these are
-    paths and tree."""
+    the leaves with their paths, and the tree."""
     import jax
 
+    result_paths = [path for path, _ in leaves]
     arguments = {**listed, **named}
     names = [*arguments]
     tree: Any
-    found, tree = jax.tree_util.tree_flatten_with_path([*arguments.values()])
-    paths = [path for path, _ in found]
+    flat, tree = jax.tree_util.tree_flatten_with_path([*arguments.values()])
+    paths = [path for path, _ in flat]
     parameters = [p.shape for p in module.entry.parameters]
     has_names = _attach(module, PARAMETER_NAMES, [dotted(names[path[0].idx], path[1:]) for path in paths], parameters)
     has_names &= _attach(
@@ -85,7 +86,8 @@ def describe(
     if has_names:
         found = structure(names, len(listed), tree, paths, results, result_paths)
         module.frontend_attributes[STRUCTURE] = json.dumps(found, separators=(",", ":"))
-        module.trees = trees_of(names, tree.children(), Tree(results, {}), {})
+        own = tree_of(results, [leaf for _, leaf in leaves])
+        module.trees = trees_of(names, tree.children(), [leaf for _, leaf in flat], frozenset(), own)
 
 
 def _attach(module: Module, key: str, names: list[str], shapes: list[Shape]) -> bool:
@@ -119,7 +121,7 @@ def _describe_stage(module: Module, stage: Any, kept: Sequence[int] | None) -> N
         module,
         dict(zip(names, args)),
         {name: kwargs[name] for name in sorted(kwargs)},
-        [path for path, _ in results],
+        results,
         tree,
     )
 
@@ -198,5 +200,5 @@ def of_exported(exported: Any, given: tuple[tuple[Any, ...], dict[str, Any]] | N
         parts = name.split(".")
         first.setdefault(path[0].idx, ".".join(parts[: max(1, len(parts) - len(path) + 1)]))
     listed = dict(zip(unique(first.get(i, f"arg{i}") for i in range(len(args))), args))
-    describe(module, listed, {name: kwargs[name] for name in sorted(kwargs)}, [path for path, _ in results], tree)
+    describe(module, listed, {name: kwargs[name] for name in sorted(kwargs)}, results, tree)
     return module

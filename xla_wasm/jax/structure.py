@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import OrderedDict, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import count
 from typing import Any
 
 from ..dataclass import dataclass
+from .values import as_jax_has_it, is_special
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,13 +18,17 @@ class Tree:
     treedef: Any
     static: Mapping[int, Any]
     """The static leaves by their numbers among all."""
+    special: Mapping[int, Any]
+    """Shapes and dtypes of the arrays that NumPy does not know, such as random keys, by their numbers among the
+    arrays."""
 
     def build(self, arrays: Mapping[int, Any]) -> Any:
         """Returns the structure of arrays, which have the numbers of the leaves without the static ones. Parts of which
         none is there are None."""
+        made = {i: as_jax_has_it(x, self.special[i]) if i in self.special else x for i, x in arrays.items()}
         numbers = count()
         leaves = [
-            self.static[i] if i in self.static else arrays.get(next(numbers), _ABSENT)
+            self.static[i] if i in self.static else made.get(next(numbers), _ABSENT)
             for i in range(self.treedef.num_leaves)
         ]
         return _put_together(self.treedef, leaves, frozenset(self.static))
@@ -59,15 +64,26 @@ def _put_together(treedef: Any, leaves: Sequence[Any], static: frozenset[int]) -
     return node.unflatten(made)
 
 
-def trees_of(names: Sequence[str], arguments: Any, results: Tree, static: Mapping[int, Any]) -> Trees:
-    """The trees of a function: `arguments` is the treedef of a sequence of them, `static` has those of its leaves that
-    are no arrays."""
+def trees_of(
+    names: Sequence[str], arguments: Any, leaves: Sequence[Any], static: frozenset[int], results: Tree
+) -> Trees:
+    """The trees of a function: `arguments` are the treedefs of each, `leaves` those of all, of which `static` ones are
+    no arrays."""
     made, at = {}, 0
     for name, child in zip(names, arguments, strict=True):
-        own = {i - at: leaf for i, leaf in static.items() if at <= i < at + child.num_leaves}
-        made[name] = Tree(child, own)
+        made[name] = tree_of(child, leaves[at : at + child.num_leaves], {i - at for i in static})
         at += child.num_leaves
     return Trees(made, results)
+
+
+def tree_of(treedef: Any, leaves: Sequence[Any], static: Set[int] = frozenset()) -> Tree:
+    """A tree with these leaves, of which `static` ones are no arrays."""
+    arrays = [leaf for i, leaf in enumerate(leaves) if i not in static]
+    return Tree(
+        treedef,
+        {i: leaf for i, leaf in enumerate(leaves) if i in static},
+        {i: leaf for i, leaf in enumerate(arrays) if hasattr(leaf, "dtype") and is_special(leaf.dtype)},
+    )
 
 
 def structure(

@@ -37,8 +37,6 @@ class Converter:
 
     def __init__(self, manifest: Mapping[str, Any], avals: Sequence[Any]) -> None:
         """`avals` are the results' shapes and dtypes as JAX has them."""
-        import jax
-
         from ..host.arrays import dtype_of, narrowed
 
         self._narrowed = narrowed
@@ -46,7 +44,7 @@ class Converter:
         self._types = [p["element_type"] for p in manifest["parameters"]]
         self._dtypes = [*map(dtype_of, self._types)]
         self._avals = [*avals]
-        self._special = [i for i, aval in enumerate(avals) if is_key(aval.dtype) or aval.dtype == jax.dtypes.float0]
+        self._special = [i for i, aval in enumerate(avals) if is_special(aval.dtype)]
 
     def __call__(self, leaves: Sequence[Any]) -> list[Any]:
         """An array for each leaf, of the dtype that the program takes; a `Resident` stays what it is."""
@@ -99,6 +97,13 @@ class Converter:
     def resident(self, result: int, keep: Keep, name: str) -> Resident:
         """Returns the handle of a result that stays in the module as the state of this name."""
         return Resident(keep, name, self._avals[result])
+
+
+def is_special(dtype: Any) -> bool:
+    """Returns True for a dtype that NumPy does not know: that of random keys, and float0."""
+    import jax
+
+    return is_key(dtype) or dtype == jax.dtypes.float0
 
 
 def as_jax_has_it(array: Any, aval: Any) -> Any:
