@@ -222,13 +222,13 @@ def test_structures_and_numbers() -> None:
     for initial in (whole, {"": whole}, {"params.*": params, "n": np.int32(7), "flags.0": flags[0], "flags.1": [0.5]}):
         exe = xla_wasm.load(xla_wasm.compile(module, Options(state=state, initial=initial)))
         np.testing.assert_array_equal(exe.get("params")["w"], params["w"])
-        assert exe.get("params")["b"] == 4 and exe.get("n") == 7 and exe.get("flags")["0"].tolist() == [True, False]
+        assert exe.get("params")["b"] == 4 and exe.get("n") == 7 and exe.get("flags")[0].tolist() == [True, False]
         exe.run()
         assert (
             exe.get("n") == 8
             and exe.get("params")["b"] == 5
-            and exe.get("flags")["1"] == 1
-            and not exe.get("flags")["0"][0]
+            and exe.get("flags")[1] == 1
+            and not exe.get("flags")[0][0]
         )
         exe.set("n", 3)
         exe.run()
