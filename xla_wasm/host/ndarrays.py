@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from . import arrays, layouts
-from .arrays import Array, dtype_of, physical_bytes
+from .arrays import Array, dtype_of, narrowed, physical_bytes
 from .leaf import Leaf
 
 
@@ -22,6 +22,7 @@ class Slot(arrays.Slot):
         if hasattr(value, "to_memoryview"):
             value = np.asarray(value.to_memoryview())
             value = value.view(np.bool_) if self.dtype == np.bool_ and value.dtype == np.uint8 else value
+            value = narrowed(value, self.leaf.element_type, self.what)
             value = (
                 value.reshape(self.shape) if value.nbytes == self.leaf.bytes and value.dtype == self.dtype else value
             )
