@@ -349,14 +349,15 @@ def test_mistakes_take_one_line(check: Any) -> None:
     module, _ = lowered(looped, (5,))
     Path("m.pb").write_bytes(module.to_proto())
     np.save("x.npy", np.zeros(4, np.float32))
+    np.save("five.npy", np.zeros(5))
     np.savez("several.npz", a=np.zeros(5), b=np.zeros(5))
     Path("empty.npy").write_bytes(b"")
     for args, message in (
         (["--reproducer", "r.txt"], "--isolate"),
-        (["--input", "x.npy"], "expected shape (5,)"),
+        (["--input", "x.npy"], "--input x.npy: 'x' must be float32[5], got float32[4]"),
         (["--input", "several.npz"], "several.npz holds a, b, and the module's inputs are "),
         (["--input", "empty.npy"], "not a .npy file"),
-        (["--input", "x.npy", "--input", "x.npy"], "takes 1 input (x"),
+        (["--input", "five.npy", "--input", "x.npy"], "takes 1 input (x"),
     ):
         code, _, err = check("m.pb", *args)
         assert code == 2 and message in err and err.startswith("error: ") and err.count("\n") == 1, err
