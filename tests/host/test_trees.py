@@ -282,3 +282,11 @@ def test_random_keys() -> None:
     exe = xla_wasm.load(xla_wasm.compile(lower(f, state, 1.0), Options(state={"state": "0"})))
     exe.set("state", state)
     assert exe(1)[1] == y and exe.get("state")["key"] == expected["key"]
+
+
+def test_as_many_objects_as_inputs() -> None:
+    """An object of one array is a structure of it, where there are as many arguments as inputs."""
+    exe = xla_wasm.load(xla_wasm.compile(lower(lambda p, x: x * p.w, WithShape(B, None), X[0, 0])))
+    np.testing.assert_array_equal(exe.run(WithShape(B, None), 2), 2 * B[None])
+    with pytest.raises(ArgumentError, match=r"argument 0 \('p.w'\) must be float32\[3\], got float32\[2,2\]"):
+        exe.run(WithShape(X, None), 2)

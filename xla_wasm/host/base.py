@@ -18,7 +18,7 @@ from .calls import HostCall, HostFunction
 from .feeds import Transfers
 from .leaf import Leaf
 from .manifest import Exchange, Init, Manifest, Parameter, Result, parts_of
-from .structures import INPUT, Structure, heads, is_structure, spread
+from .structures import INPUT, Structure, heads, is_structure, may_be_structure, spread
 
 if TYPE_CHECKING:
     from .arrays import Slot
@@ -154,12 +154,12 @@ class BaseExecutable(ABC):
             try:
                 return [slot.accept(array) for slot, array in zip(slots, arrays)]
             except ArgumentError as error:
-                if not any(map(is_structure, arrays)):
+                if not any(map(may_be_structure, arrays)):
                     return self._accept_lists(arrays, slots, error)
         elif (
             not named
             and len(arrays) not in (len(self._heads), len(self._all_heads))
-            and not any(map(is_structure, arrays))
+            and not any(map(may_be_structure, arrays))
         ):
             names = ", ".join(f"{slot.leaf.name}: {slot}" for slot in slots[:8]) + (", ..." if len(slots) > 8 else "")
             raise ArgumentError(

@@ -31,6 +31,14 @@ def is_structure(value: Any) -> bool:
     )
 
 
+def may_be_structure(value: Any) -> bool:
+    """Returns True for such a value, and for an object that is registered with JAX, which may be an array besides."""
+    if is_structure(value):
+        return True
+    plain = value is None or isinstance(value, (list, tuple))
+    return not plain and "jax" in sys.modules and _flattened(value) is not None
+
+
 def heads(manifest: Manifest, empty: bool = False) -> list[str]:
     """Returns the names of the arguments that have inputs, in order: "params" and "x" of "params.w", "params.b" and
     "x"; if `empty`, also of those that have no arrays at all."""
