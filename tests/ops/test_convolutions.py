@@ -373,3 +373,18 @@ def test_convolutions_inside_a_loop(target: str) -> None:
     start = b.op("tuple", b.constant(Shape("s32"), [0]), b.parameter(0, Shape("f32", dims)))
     module = b.module(field(b, b.op("while", start, called=[body, condition]), 1))
     differential(module, numbers(rng, "f32", dims), targets=[target])
+
+
+@pytest.mark.parametrize("target", BOTH)
+@pytest.mark.parametrize("threads", [False, True], ids=["one thread", "threads"])
+@pytest.mark.parametrize("dtype, channels", [("f32", 800), ("f32", 1024), ("f64", 400), ("f64", 512)])
+def test_one_output_of_images_from_beyond_the_caches(dtype: str, channels: int, threads: bool, target: str) -> None:
+    """Rows of short images that are streams of their own, where they take more than 256 KiB, and below that."""
+    rng = np.random.default_rng(channels)
+    for images, width in ((1, 8), (3, 8), (1, 9), (2, 33)):
+        dims, b = (images, 4, width + 2, channels), Builder("head")
+        x, weights = b.parameter(0, Shape(dtype, dims)), b.parameter(1, Shape(dtype, (3, 3, channels, 1)))
+        n = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
+        y = b.op("convolution", x, weights, window=Window((WindowDimension(3),) * 2), dim_labels=n)
+        arguments = [numbers(rng, dtype, sizes) for sizes in (dims, weights.shape.dimensions)]
+        differential(b.module(y), *arguments, targets=[target], threads=threads)

@@ -71,16 +71,19 @@ class _Writer:
         self.quads = quads(b, g.types, self.loads.rhs) if takes_quads(g, tile, b.target) else None
         self.sums = InnerProducts(self.loads, self.quads)
         self.blocks = Blocks(self.sums)
+        self.spreads = tile.mr > 1 and tile.streams == tile.mr and tile.nr == 1
+        """True if the rows of a tile are streams through memory of their own."""
         self.split = self._split()
         self.is_column = tile.nr == g.n == 1 and tile.mr % g.lanes == 0
         """True if results along rows lie side by side, and so make vectors."""
 
     def _split(self) -> int:
         """Returns the number of outer dimensions that enclose the panel loop. The others, short rows of a convolution,
-        share each panel."""
+        share each panel, unless there is but one, which their streams pass."""
         split, rows = len(self.g.outer), self.g.m
         while (
             split
+            and not self.spreads
             and not self.g.outer[split - 1][2]
             and rows * self.g.outer[split - 1][0] <= 4 * ROWS
             and rows < ROWS // 2
@@ -107,8 +110,8 @@ class _Writer:
 
     def groups(self, outer: Index, chunked: bool) -> None:
         """Splits the rows into groups that stay cached while all panels pass."""
-        mr, nr, span = self.tile.mr, self.tile.nr, self.tile.span
-        if mr > 1 and self.tile.streams == mr and nr == 1:
+        nr, span = self.tile.nr, self.tile.span
+        if self.spreads:
             self.spread_rows(outer, chunked)
         elif span:
             with self.b.loop(-(-self.g.n // nr) // span, span * nr, chunked=chunked) as n:
