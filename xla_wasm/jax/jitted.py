@@ -124,8 +124,7 @@ def jit(
     gone, as a donated array is. `options` are those of `xla_wasm.Options` (tune, weight_format, callbacks, winograd,
     threads, prepared) and the limits of `xla_wasm.load` (memory_limit, fuel, timeout). `platform` picks JAX's lowering
     rules, as in `lower`. With JAX's settings `jax_debug_nans` and `jax_debug_infs`, results that have a NaN or an
-    infinity
-    are a NonFiniteError, which says where it begins.
+    infinity are a NonFiniteError, which says where it begins.
     """
     settings = Settings(static_argnums, static_argnames, weights, state, target, platform, cache, results, options)
 
