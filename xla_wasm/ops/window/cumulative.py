@@ -50,7 +50,7 @@ def cumulative_kernel(k: Kernel, x: Instruction, walk: Cumulative) -> None:
     def at(i: Affine) -> Affine:
         return Affine(length - 1) - i if walk.reverse else i
 
-    if compensated and {*types} == {"f32"} and prod(inner) == 1 and length >= _LONG and b.lanes > 1:
+    if compensated and {*types} == {"f32"} and prod(inner) == 1 and length >= _LONG:
         _prefixes(k, x, walk, inits)
         return
     if prod(inner) < b.lanes:
