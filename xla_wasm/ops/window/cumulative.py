@@ -44,7 +44,7 @@ def cumulative_kernel(k: Kernel, x: Instruction, walk: Cumulative) -> None:
             made = e.apply(x.called[0], state + values)
             total = state = [b.convert(v, t) for v, t in zip(made, types)]
         for leaf, value in enumerate(total):
-            k.store(x, index, value if value.op == "const" else b.pin(value), leaf)
+            k.store(x, index, b.pin(value), leaf)
         return state
 
     def at(i: Affine) -> Affine:
