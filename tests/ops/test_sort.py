@@ -456,7 +456,7 @@ FIRST_PARTS = {
       ROOT r = (f32[6,3], f32[6,40]) tuple(a, w)""",
     "no places": f"{_WITH_PLACES.replace('(x, i)', '(x, j)')}\n ROOT r = TYPE[6,3] slice(p), slice={{[0:6], [0:3]}}",
 }
-"""What a program takes of a sort that falls."""
+"""Parts of a sort that falls, as programs take them."""
 
 
 @pytest.mark.parametrize("case", FIRST_PARTS)
@@ -473,7 +473,7 @@ def test_what_is_taken_of_a_falling_sort(case: str, places: str) -> None:
     "user", ["o = token[] outfeed(s, t)", "w = (f32[40], s32[40]) while(s), condition=once, body=out"]
 )
 def test_a_sort_that_the_host_sees_whole_beside_its_first_elements(user: str) -> None:
-    """What has no result of its own uses a sort, too."""
+    """Users without a result of their own count, too."""
     from tests.support.hostio_cases import module as program
     from tests.support.hostio_cases import run as run_with_host
 
