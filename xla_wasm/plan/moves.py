@@ -52,13 +52,7 @@ def find_move(x: Instruction, available: Available) -> Move | None:
     for o, read in zip(x.operands, reads(x)):
         source, origin = _origin(o, available) if read.kind is Kind.PLACED and uses[o] == 1 else (None, None)
         region = _region(read.map, origin) if origin is not None else None
-        if (
-            source is None
-            or region is None
-            or not source.dense
-            or source.offset
-            or source.buffer.bytes != x.shape.bytes
-        ):
+        if source is None or region is None or source.buffer.bytes != x.shape.bytes:
             continue
         size, target, end, further = region
         found.setdefault((source, further), []).append((o, size, target, end))
