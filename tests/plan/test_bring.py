@@ -150,6 +150,10 @@ def _above(w: Array) -> Array:
     return jnp.exp(w - w.max(-1, keepdims=True))
 
 
+def _backwards(w: Array, v: Array) -> Array:
+    return jnp.exp(v[::-1] / 8 + w + v)
+
+
 def _bytes(w: Array) -> Array:
     return lax.bitcast_convert_type(w, jnp.uint8)
 
@@ -160,7 +164,7 @@ SEVERAL: dict[str, tuple[Callable[[Array], Array], bool]] = {
     "elements after rows": (lambda w: _chained(_above(w), w), False),
     "rows after elements": (lambda w: jnp.sin(_chained(w, w, 62)[:, ::-1] + w), False),
     "rows after half rows": (lambda w: jnp.exp(w) + _bytes(w)[:100].reshape(200, 96, 2)[:, :, 0].astype(float), False),
-    "rows after rows backwards": (lambda w: jnp.sin(_above(w)[::-1] + w), False),
+    "rows after rows backwards": (lambda w: _backwards(w, jnp.tanh(jnp.sin(w) + w[:, ::-1])), False),
     "columns": (lambda w: jnp.exp(w - w.max(0)), False),
     "turned": (lambda w: jnp.exp(w) + jnp.transpose(jnp.sin(w).reshape(96, 200)), False),
     "two ways at once": (lambda w: jnp.exp(w) + _bytes(w)[:, :, 0].astype(float), True),
