@@ -85,7 +85,7 @@ def _region(placed: IndexMap, origin: IndexMap) -> tuple[int, int, int, int] | N
     """Returns the number of elements that are placed inside of the result, the positions of the first and behind the
     last, and their distance from those in the source; None if that differs, or there are none."""
     to, at = placed.position, origin.position
-    if to is None or at is None or to.terms != at.terms or any(c < 0 for c, *_ in to.terms):
+    if to is None or at is None or to.terms != at.terms:
         return None
     size, first, last = 1, list[int](), list[int]()
     for d, (coordinate, length, bound) in enumerate(zip(placed.coordinates, placed.domain, placed.dims)):
