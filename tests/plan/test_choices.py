@@ -13,10 +13,10 @@ from jax import lax
 import xla_wasm
 from tests.support.closeness import Near, allclose, assert_same
 from tests.support.differential import BOTH, differential
-from tests.support.memory_walk import planned
 from tests.support.random_programs import draw_program
 from tests.support.random_values import Draw
 from xla_wasm import Options
+from xla_wasm.compiler import trace
 from xla_wasm.hlo.ir import Module
 from xla_wasm.jax import lower
 from xla_wasm.plan import memory, parts
@@ -123,10 +123,10 @@ def test_buffers_have_the_same_places_however_many_are_looked_at_together(
 ) -> None:
     rng = np.random.default_rng(seed)
     module, arguments = draw_program(Draw(lambda low, high: int(rng.integers(low, high + 1))))
-    before = str(planned(module))
+    before = str(trace(module, Options()).plan)
     for run in (1, 3):
         monkeypatch.setattr(memory, "_RUN", run)
-        assert str(planned(module)) == before
+        assert str(trace(module, Options()).plan) == before
     differential(module, *arguments, near=allclose(1e-5, 1e-5))
 
 

@@ -94,7 +94,7 @@ def decided_by_one(computation: Computation, weights: Mapping[Instruction, int])
             numbers[x] = weights[x]
         elif x.opcode in ("constant", "iota"):
             numbers[x] = 0
-        elif x.operands and not record(x).effect and all(o in numbers for o in x.operands):
+        elif x.operands and not _asks_host(x) and all(o in numbers for o in x.operands):
             read = {numbers[o] for o in x.operands} - {0}
             if len(read) <= 1:
                 numbers[x] = next(iter(read), 0)

@@ -69,7 +69,7 @@ def rows_across(
     votes = [0] * len(dims)
     for x, place in walk.found:
         position = sources[x].position(place)
-        if position.coefficient(along[-1]) in (0, 1) or position.values or sources[x].dtype in REAL_OF:
+        if position.coefficient(along[-1]) in (0, 1) or sources[x].dtype in REAL_OF:  # 0 where it is computed
             continue
         for d, loop in enumerate(along[:-1]):
             votes[d] += dims[d] >= lanes and position.coefficient(loop) in (1, -1)

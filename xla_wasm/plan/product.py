@@ -193,8 +193,7 @@ def of_dot(x: Instruction, lhs: View, rows: int, narrow: bool = False) -> Produc
         return None
     if any(number % step for number in (k, m_stride, *strides)):
         return None
-    if types.both_in_blocks and not lhs.dense:  # its scales lie as it does
-        return None
+    assert lhs.dense or not types.both_in_blocks, f"{x.where}: its scales lie as its left side does"
     k, m_stride, *strides = [number // step for number in (k, m_stride, *strides)]
     groups = prod(batch)
     outer, right = [], groups
