@@ -40,12 +40,12 @@ def _first_parts(
         return {}
     parts = {part: leaf for holder, leaf in leaves.items() if leaf is not None for part in users[holder]}
     bounds = {part.attrs.get("slice") for part in parts}
-    if len(bounds) != 1 or None in bounds:
+    kept = bounds.pop()
+    if bounds or kept is None:
         return {}
-    ((*kept,),) = bounds
     wanted = [SliceDimension(0, size) for size in data.shape.dimensions]
     wanted[dim] = SliceDimension(0, kept[dim].limit)
-    return parts if kept == wanted and kept[dim].limit < data.shape.dimensions[dim] else {}
+    return parts if kept == tuple(wanted) and kept[dim].limit < data.shape.dimensions[dim] else {}
 
 
 def _counts(x: Instruction, dim: int) -> bool:
