@@ -168,7 +168,7 @@ def test_a_shared_kernel_reads_two_numbers_of_the_device() -> None:
 
 
 def test_a_state_is_read_after_its_update_and_what_the_host_sees_between() -> None:
-    """What comes out does so in the order of the program."""
+    """Items come out in the order of the program."""
     module = Module.from_text("""HloModule m
     ENTRY e { s = f32[64,8] parameter(0)  x = f32[1,8] parameter(1)  k = s32[] constant(5)  z = s32[] constant(0)
       t = token[] after-all()  n = f32[64,8] dynamic-update-slice(s, x, k, z)

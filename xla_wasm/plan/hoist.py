@@ -155,7 +155,7 @@ def _grouped(plan: Plan, large: list[Buffer], poured: int) -> tuple[dict[int, in
         weights = {number for number in needed if 0 < number <= lasting}
         movable = step.kind == "kernel" and step.func is not None and i not in inside and i >= past[i]
         movable = movable and -1 not in needed and len(weights) <= (0 if own else 1)
-        movable = movable and all(written[o] == 1 and o.kind == "temporary" and o not in results for o in outputs)
+        movable = movable and all(written[o] == 1 and o not in results for o in outputs)
         if not movable:
             shared |= direct
             continue
