@@ -443,6 +443,7 @@ FIRST_PARTS = {
     "twice": f"""{_ALONE}\n {_FIRST}\n b = f32[6,3] slice(s), slice={{[0:6], [0:3]}}
       ROOT r = f32[6,3] add(f, b)""",
     "all": f"{_ALONE}\n ROOT r = f32[6,40] slice(s), slice={{[0:6], [0:40]}}",
+    "none that is used": f"{_WITH_PLACES}\n ROOT r = f32[6,40] negate(x)",
     "no part": f"{_ALONE}\n ROOT r = f32[6,40] negate(s)",
     "nothing": f"{_ALONE}\n ROOT r = f32[6,0] slice(s), slice={{[0:6], [0:0]}}",
     "rows too": f"{_ALONE}\n ROOT r = f32[4,3] slice(s), slice={{[0:4], [0:3]}}",

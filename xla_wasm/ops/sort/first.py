@@ -40,8 +40,8 @@ def _first_parts(
         return {}
     parts = {part: leaf for holder, leaf in leaves.items() if leaf is not None for part in users[holder]}
     bounds = {part.attrs.get("slice") for part in parts}
-    kept = bounds.pop()
-    if bounds or kept is None:
+    kept = bounds.pop() if len(bounds) == 1 else None
+    if kept is None:
         return {}
     wanted = [SliceDimension(0, size) for size in data.shape.dimensions]
     wanted[dim] = SliceDimension(0, kept[dim].limit)
