@@ -138,6 +138,12 @@ def barrier_in_range(p: Parts) -> None:
     p.chunked.chunked, p.counted.chunked = False, True
 
 
+def carry_in_range(p: Parts) -> None:
+    value = Val("carry", (), "f32", 1, None, p.chunked.body)
+    value.imm = Carry(const(p, "f32"), value, value)
+    p.chunked.carries.append(value.imm)
+
+
 def vector_condition(p: Parts) -> None:
     alone("splat", (const(p, "pred"),), "pred", 4)(p)
     p.func.body.statements.append(If(p.func.body.statements[-1], Block(1, guarded=True)))
@@ -316,6 +322,7 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
     ),
     "a barrier in a guarded block": (into_if, r"does not stand directly in the body of its loop"),
     "a range without a count": (assign(lambda p: p.repeated, chunked=True), r"loop i4: cannot be chunked here"),
+    "a range that carries something": (carry_in_range, r"loop i1: is chunked, and carries something"),
     "a barrier in a range": (barrier_in_range, r"barrier of i2: its loop has no constant count"),
     "a barrier that forgets a carry": (
         lambda p: p.barrier.values.pop(),

@@ -74,12 +74,10 @@ class Arithmetic:
         return self._val("const", (), dtype, 1, pattern)
 
     def const(self, dtype: str, number: float | int | bool) -> Val:
-        """A constant of an integer type (wrapped to its width), pred or a float type (rounded to it)."""
+        """A constant of an integer type (wrapped to its width), pred or a float type (rounded to it; no finite number
+        beyond those of f32)."""
         if dtype == "f32":
-            try:
-                pattern = struct.unpack("<I", struct.pack("<f", number))[0]
-            except OverflowError:
-                pattern = 0x7F800000 if number > 0 else 0xFF800000
+            pattern = struct.unpack("<I", struct.pack("<f", number))[0]
         elif dtype == "f64":
             pattern = struct.unpack("<Q", struct.pack("<d", number))[0]
         elif dtype in WIDE:
@@ -226,14 +224,12 @@ class Arithmetic:
         source = x.dtype
         if source == dtype:
             return x
-        if x.op == "const" and source == "s32" and dtype in ("f32", "f64"):
-            return self.const(dtype, wrap(x.imm, "s32"))
+        if x.op == "const" and source in ("s32", "u32") and dtype in ("f32", "f64"):
+            return self.const(dtype, wrap(x.imm, source))
         if dtype == "pred":
             return to_pred(self, x) if source in SMALL_FLOATS else self.ne(x, self.const(source, 0))
         if source == "pred":
             return self.select(x, self.const(dtype, 1), self.const(dtype, 0))
-        if x.op == "const" and source in ("s32", "u32") and dtype in ("f32", "f64"):
-            return self.const(dtype, wrap(x.imm, source))
         if source in SMALL_FLOATS:
             return self.convert(to_f32(self, x), dtype)
         if dtype in SMALL_FLOATS:

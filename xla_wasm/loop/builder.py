@@ -105,11 +105,8 @@ class Builder(Arithmetic):
         return address, offset
 
     def lanes_at(self, index: Index) -> int:
-        """The lanes of a value at an index: one where that is the same for all lanes of a vector."""
-        if self.vector is None:
-            return 1
-        varies = any(i.coefficient(self.vector) or any(v.lanes > 1 for v, _ in i.values) for i in index)
-        return self.lanes if varies else 1
+        """The lanes of a value at an index of loops: one where that is the same for all lanes of a vector."""
+        return self.lanes if any(i.coefficient(self.vector) for i in index) else 1
 
     def at_lane(self, index: Affine, vector: Loop | None, lane: int) -> Affine:
         """The index of one lane, of those that run along the loop `vector` and of those of values."""
@@ -265,6 +262,7 @@ class Builder(Arithmetic):
 
     def carry(self, loop: Loop, init: Val, lanes: int = 1) -> Carry:
         """A value carried by the innermost open loop; set its `next` before closing, take its `result` after."""
+        assert not loop.chunked, "callers split the trips of a chunked loop"
         init = self.splat(init, lanes)
         carry = Carry(init, Val("carry", (), init.dtype, init.lanes, None, loop.body))
         carry.value.imm = carry
