@@ -157,7 +157,7 @@ class Recorder:
         self.by_hand: set[int] = set()
         """Outcomes of the test outside of all compiles."""
         self.emitted = self.started = False
-        """Whether the test has emitted a kernel itself, and made an instance of anything."""
+        """True once the test has emitted a kernel itself, and made an instance of anything."""
         self.depth = 0
         self.options = 0
         self.around: list[int] = [0]
@@ -243,7 +243,7 @@ class Recorder:
         return noted
 
     def start(self, init: Callable[..., None]) -> Callable[..., None]:
-        """Returns what makes an instance of wasmtime, noted."""
+        """Returns the function that makes an instance of wasmtime, noted."""
 
         def noted(*args: Any, **named: Any) -> None:
             self.started = True

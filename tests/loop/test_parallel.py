@@ -207,8 +207,8 @@ Order = Sequence[tuple[int, int, int]]
 
 
 def runner(func: Func, same: bool = False) -> Callable[[Order, bytes], bytes]:
-    """What a kernel leaves in argument 0 after some calls, by two threads with scratch memory of their own, if this is
-    in argument 1. If `same`, that lies where argument 0 does."""
+    """Returns a function of calls, by two threads with scratch memory of their own, and of the bytes of argument 1,
+    which returns those that the kernel leaves in argument 0. If `same`, both arguments lie in one place."""
     write_number = WasmFunc("write_number", ("i32", "i32"), ())
     write_number.op("local.get", 0)
     write_number.op("local.get", 1)
@@ -240,7 +240,7 @@ def runner(func: Func, same: bool = False) -> Callable[[Order, bytes], bytes]:
 
 
 def results(func: Func, same: bool = False) -> list[bytes]:
-    """What a kernel gives with all trips in turn, and with two threads that take them in other orders."""
+    """Returns the results of a kernel with all trips in turn, and with two threads that take them in other orders."""
     run, trips = runner(func, same), range(func.trips)
     orders = [
         [(0, 0, func.trips)],

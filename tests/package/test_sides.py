@@ -55,7 +55,7 @@ def test_conditions(tmp_path: Path) -> None:
 
 def test_reasons_are_of_conditions() -> None:
     listed = conditions.all_conditions()
-    assert len({c.key for c in listed}) == len(listed) > 2000
+    assert len({c.key for c in listed}) == len(listed) > 1500
     assert sides.faults(listed, None, sides.reasons()) == []
     assert len(sides.faults(listed, None, {"ops/sort/lower.py: _gone: n > 1 is True": "gone"})) == 1
 
