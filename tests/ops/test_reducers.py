@@ -300,3 +300,102 @@ def test_a_window_that_covers_all_is_a_reduction_as_on_xla(
     as_on_xla(
         "reduce-window", s32(RNG.integers(0, 4, dims)), s32(3), called=(reducer("add", "s32"),), window=window(*places)
     )
+
+
+INNER = """
+add { p = f32[] parameter(0)  q = f32[] parameter(1)  ROOT s = f32[] add(p, q) }
+both { p = f32[] parameter(0)  q = s32[] parameter(1)  u = f32[] parameter(2)  v = s32[] parameter(3)
+  s = f32[] subtract(p, u)  w = s32[] add(q, v)  ROOT t = (f32[], s32[]) tuple(s, w) }
+few { s = (s32[], f32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)  ROOT c = pred[] compare(i, n), direction=LT }
+half { s = (s32[], f32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0  v = f32[] get-tuple-element(s), index=1
+  o = s32[] constant(1)  j = s32[] add(i, o)  h = f32[] constant(0.5)  w = f32[] multiply(v, h)
+  ROOT t = (s32[], f32[]) tuple(j, w) }
+eighth { p = f32[] parameter(0)  zero = s32[] constant(0)  s = (s32[], f32[]) tuple(zero, p)
+  l = (s32[], f32[]) while(s), condition=few, body=half  ROOT r = f32[] get-tuple-element(l), index=1 }
+minus { p = f32[] parameter(0)  ROOT n = f32[] negate(p) }
+combine { a = f32[] parameter(0)  b = f32[] parameter(1)  a1 = f32[1] reshape(a)  b1 = f32[1] reshape(b)
+  sum = f32[] add(a, b)  BODY }
+"""
+BODIES = {
+    "iota": "i = f32[1] iota(), iota_dimension=0  c = f32[1] cosine(i)  d = f32[] reshape(c)  "
+    "ROOT r = f32[] add(sum, d)",
+    "a size": "n = s32[] get-dimension-size(a1), dimensions={0}  c = f32[] convert(n)  ROOT r = f32[] add(sum, c)",
+    "call": "ROOT r = f32[] call(a, b), to_apply=add",
+    "fusion": "ROOT r = f32[] fusion(a, b), kind=kLoop, calls=add",
+    "map": "m = f32[1] map(a1, b1), dimensions={0}, to_apply=add  ROOT r = f32[] reshape(m)",
+    "reduce": "ROOT r = f32[] reduce(a1, b), dimensions={0}, to_apply=add",
+    "reduce of two": "i = s32[1] iota(), iota_dimension=0  n = s32[] constant(3)  "
+    "t = (f32[], s32[]) reduce(a1, i, b, n), dimensions={0}, to_apply=both  x = f32[] get-tuple-element(t), index=0  "
+    "y = s32[] get-tuple-element(t), index=1  z = f32[] convert(y)  ROOT r = f32[] add(x, z)",
+    "dynamic-update-slice": "k = s32[] convert(a)  d = f32[1] dynamic-update-slice(a1, b1, k)  e = f32[] reshape(d)  "
+    "ROOT r = f32[] subtract(e, a)",
+    "pad that keeps": "d = f32[1] pad(a1, b), padding=0_0_2  e = f32[] reshape(d)  ROOT r = f32[] subtract(e, b)",
+    "pad before": "d = f32[1] pad(a1, b), padding=1_-1  e = f32[] reshape(d)  ROOT r = f32[] subtract(e, a)",
+    "pad behind": "d = f32[1] pad(a1, b), padding=-1_1  e = f32[] reshape(d)  ROOT r = f32[] subtract(e, a)",
+    "pad along one of two": "c = f32[1,1] reshape(a)  d = f32[1,1] pad(c, b), padding=0_0x1_-1  e = f32[] reshape(d)  "
+    "ROOT r = f32[] subtract(e, a)",
+    "a loop called": "ROOT r = f32[] call(sum), to_apply=eighth",
+    "a loop mapped": "ROOT r = f32[] map(sum), dimensions={}, to_apply=eighth",
+    "a loop in a branch": "g = pred[] compare(a, b), direction=GT  "
+    "ROOT r = f32[] conditional(g, sum, sum), true_computation=eighth, false_computation=minus",
+    "constants beyond f16": "n = f32[] constant(-1e6)  h = f16[] convert(n)  l = f32[] convert(h)  "
+    "p = f32[] constant(1e6)  g = f16[] convert(p)  u = f32[] convert(g)  m = f32[] maximum(a, l)  "
+    "o = f32[] minimum(m, u)  ROOT r = f32[] add(o, b)",
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_operations_on_single_elements(name: str) -> None:
+    combine = INNER.replace("BODY", BODIES[name])
+    reduced = "ROOT r = f32[4] reduce(x, z), dimensions={1}, to_apply=combine"
+    main = f"ENTRY main {{ x = f32[4,6] parameter(0)  z = f32[] constant(0)  {reduced} }}"
+    differential(f"HloModule m\n{combine}\n{main}", GRID)
+
+
+PRECISIONS = {
+    "reduce": ("bf16[6,11]", "f32[]", "f32[6]", "reduce(x, y), dimensions={1}"),
+    "reduce, less precise": ("f32[6,11]", "f32[]", "bf16[6]", "reduce(x, y), dimensions={1}"),
+    "reduce-window": ("bf16[6,11]", "f32[]", "f32[5,11]", "reduce-window(x, y), window={size=2x1}"),
+    "scatter of rows": (
+        "bf16[6,11]", "f32[9,11]", "bf16[6,11]",
+        "scatter(x, i, y), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+        "index_vector_dim=1",
+    ),
+    "scatter of elements": (
+        "f16[11]", "f32[9]", "f16[11]",
+        "scatter(x, i, y), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+        "index_vector_dim=1",
+    ),
+    "scatter of less precise elements": (
+        "f32[11]", "bf16[9]", "f32[11]",
+        "scatter(x, i, y), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+        "index_vector_dim=1",
+    ),
+    "scatter of batches": (
+        "bf16[9,11]", "f32[9]", "bf16[9,11]",
+        "scatter(x, i, y), update_window_dims={}, inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, "
+        "index_vector_dim=1, input_batching_dims={0}, scatter_indices_batching_dims={0}",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("computed", ["f32", "bf16"])
+@pytest.mark.parametrize("name", PRECISIONS)
+def test_floats_of_another_precision(name: str, computed: str) -> None:
+    """A computation may take and give floats that are more or less precise than those of the arrays."""
+    first, second, result, operation = PRECISIONS[name]
+    if operation.startswith("reduce("):
+        result = computed + result[result.index("[") :]
+    text = f"""HloModule m
+less {{ p = {computed}[] parameter(0)  q = {computed}[] parameter(1)  c = {computed}[] constant(0.3)
+  h = {computed}[] multiply(p, c)  ROOT s = {computed}[] subtract(h, q) }}
+ENTRY main {{ x = {first} parameter(0)  y = {second} parameter(1)
+  i = s32[9,1] constant({{{{1}},{{3}},{{-1}},{{1}},{{4}},{{12}},{{0}},{{5}},{{4}}}})
+  ROOT r = {result} {operation}, to_apply=less }}"""
+    rng = np.random.default_rng(4)
+    arguments = []
+    for element_type, dims in (text_.rstrip("]").split("[") for text_ in (first, second)):
+        values = rng.standard_normal([int(d) for d in dims.split(",") if d])
+        arguments.append(array(element_type, values))
+    differential(text, *arguments, targets=["simd128", "relaxed-simd"])

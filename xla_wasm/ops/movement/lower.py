@@ -23,7 +23,7 @@ def _view(e: Elemental, x: Instruction, index: Index) -> Any:
     (read,), (operand,) = reads(x), x.operands
     source = e.sources.get(operand)
     if source is not None and source.dense and read.map.keeps_order:
-        return e.load(source, linearize(index, x.shape.dimensions) + source.offset, source.dtype)
+        return e.load(source, linearize(index, x.shape.dimensions), source.dtype)
     mapped = place(read.map, index)
     if mapped is None:
         raise misplaced(operand)
