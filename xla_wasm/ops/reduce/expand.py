@@ -53,10 +53,8 @@ def _reduce(e: Writer, x: Instruction) -> Instruction:
     count = len(x.operands) // 2
     arrays, inits = x.operands[:count], x.operands[count:]
     shapes = x.shape.tuple_shapes if x.shape.is_tuple else (x.shape,)
-    if shapes[0].size == arrays[0].shape.size and all(
-        s.element_type == a.shape.element_type for s, a in zip(shapes, arrays)
-    ):
-        same = [e.reshape(a, s.dimensions) for s, a in zip(shapes, arrays)]
+    if shapes[0].size == arrays[0].shape.size:
+        same = [e.convert(e.reshape(a, s.dimensions), s.element_type) for s, a in zip(shapes, arrays)]
         return e.tuple(same) if x.shape.is_tuple else same[0]
     window = windows(x)
     if window is not None:
