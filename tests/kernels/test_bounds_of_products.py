@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.support import seeds
 from tests.support.closeness import equal
 from tests.support.differential import TARGETS, differential
 from xla_wasm.builder import Builder
@@ -107,7 +108,7 @@ CASES: dict[str, tuple[tuple[Module, list[Array], dict[str, Any]], str]] = {
     "read in place by few": (dot(9, 96, 800, batch=(2,)), "in-place streams batches"),
     "read in place by as many as do": (dot(128, 32, 20, batch=(2,)), "in-place batches"),
     "read in place by one more": (dot(129, 32, 20, batch=(2,)), "batches -in-place"),
-    "bf16 side by side in batches": (dot(5, 24, 37, "bf16", batch=(3,)), "packs batches"),
+    "bf16 side by side in batches": (dot(5, 24, 37, "bf16", batch=(3,)), "batches"),
     "bf16 in rows": (dot(9, 2, 70, "bf16", batch=(3,)), "batches -packs"),
     "bf16 that is converted along k": (dot(9, 24, 70, wide="bf16", batch=(3,), turned=1), "packs batches"),
 }  # fmt: skip
@@ -149,7 +150,8 @@ def taken(monkeypatch: pytest.MonkeyPatch) -> list[set[str]]:
 def test_bounds(case: str, taken: list[set[str]]) -> None:
     (module, given, options), wanted = CASES[case]
     expected = [np.asarray(a) for a in evaluate(module, *given)]
-    differential(module, *given, targets=TARGETS, expected=expected, near=equal, **options)
+    ways = list(TARGETS) if seeds.exhaustive else [list(TARGETS)[list(CASES).index(case) % len(TARGETS)]]
+    differential(module, *given, targets=ways, expected=expected, near=equal, **options)
     differential(
         module, *given, targets=["relaxed-simd for v8"], expected=expected, near=equal, threads=True, **options
     )

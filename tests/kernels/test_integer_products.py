@@ -127,15 +127,15 @@ def test_ranges_through_many_instructions(steps: int, target: str) -> None:
         differential(b.module(y), *given, near=equal, target=target)
 
 
-@pytest.mark.parametrize("through", ["s8", "s16", "u8", "s4"])
-@pytest.mark.parametrize("source", ["s16", "s8", "s32"])
-def test_operands_that_are_made_narrower(source: str, through: str) -> None:
+@pytest.mark.parametrize("through", ["s8", "s16", "u8", "s4", "s32"])
+@pytest.mark.parametrize("source", ["s16", "s8", "u8", "s32"])
+def test_operands_that_are_converted(source: str, through: str) -> None:
     """A conversion that drops bits is none that widens."""
     rng = np.random.default_rng(3)
-    for m, n, batch in ((1, 40, ()), (9, 24, (2,)), (20, 3, (2,))):
+    for m, n, batch in ((1, 70, ()), (9, 24, (2,))):
         given = [numbers(rng, source, (*batch, m, 65)), numbers(rng, source, (*batch, 65, n))]
         b = Builder("m")
         x, y = (b.convert(b.parameter(i, shape_of(a)), through) for i, a in enumerate(given))
         rank = len(batch)
         z = b.dot(x, y, ((rank + 1,), (rank,)), (range(rank), range(rank)), element_type="s32")
-        differential(b.module(z), *given, near=equal, targets=("simd128", "relaxed-simd for v8"))
+        differential(b.module(z), *given, near=equal, targets=["relaxed-simd for v8" if batch else "simd128"])

@@ -288,7 +288,7 @@ def check(text: str, x: np.ndarray[Any, Any], start: Any, first: Any, monkeypatc
     found: list[bool] = []
     look = searching.best
     monkeypatch.setattr(lower, "best", lambda x: (found.append(look(x) is not None), look(x))[1])
-    differential(text, x, start, first, targets=("relaxed-simd", "threads"), near=equal)
+    differential(text, x, start, first, targets=["threads"], near=equal)
     monkeypatch.undo()
     return any(found)
 
@@ -301,7 +301,7 @@ def test_reducers_of_one_type(name: str, element_type: str, monkeypatch: pytest.
         body = body.replace(", type=TOTALORDER", "")
         is_search = True
     rng = np.random.default_rng(7)
-    for dimension, dims in ((1, (5, 70)), (1, (3, 40, 6)), (0, (33,))):
+    for dimension, dims in ((1, (5, 70)), (1, (3, 40, 6))):
         x = values(rng, list(dims), element_type)
         if element_type == "f32":
             x.flat[rng.integers(0, x.size, 3)] = np.nan

@@ -64,7 +64,7 @@ def _reduce(e: Writer, x: Instruction) -> Instruction:
 
 
 def _loops(e: Writer, x: Instruction) -> Instruction:
-    """One loop over all elements, those of one result after one another."""
+    """One loop over all elements, those of one result after one another; there are results."""
     count = len(x.operands) // 2
     arrays, inits = x.operands[:count], x.operands[count:]
     dims, reduced = arrays[0].shape.dimensions, tuple(x.attrs["dimensions"])
@@ -83,7 +83,7 @@ def _loops(e: Writer, x: Instruction) -> Instruction:
             *(c.put(v, c.convert(n, v.shape.element_type), row) for v, n in zip(values[count:], new)),
         ]
 
-    if rows and length:
+    if length:
         totals = e.for_(rows * length, [*arrays, *totals], body)[count:]
     results = [e.reshape(t, tuple(dims[d] for d in kept)) for t in totals]
     return e.tuple(results) if x.shape.is_tuple else results[0]
