@@ -129,8 +129,7 @@ def pad_kernel(k: Kernel, x: Instruction) -> None:
         nest(k.b, dims, lambda index: k.store(x, index, fill), chunked=True)
         return
     rows = _rows(dims)
-    moves = operand not in k.placed
-    """What is there lies side by side in each dimension, as in the operand."""
+    moves = operand not in k.placed  # else its elements lie side by side in each dimension, so steps are 1
 
     def level(index: Index, inner: Index) -> None:
         """Writes what lies at an index of the first dimensions; `inner` is the operand's."""
