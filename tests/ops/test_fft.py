@@ -185,3 +185,12 @@ def test_rows_in_several_calls(function: str, monkeypatch: pytest.MonkeyPatch) -
     (result,) = run(module, given)
     expected = getattr(np.fft, function)(given, axes=axes) if axes else getattr(np.fft, function)(given)
     np.testing.assert_allclose(result, expected, atol=2e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
+@pytest.mark.parametrize("length", [8192, 8200])
+def test_columns_beyond_the_caches(length: int, kind: str) -> None:
+    """Fewer of them are transformed side by side; there are more than that, and a rest."""
+    for real, complex_ in (("f32", "c64"), ("f64", "c128")):
+        x = numbers(real if kind == "RFFT" else complex_, 2, length, 7)
+        check(x, kind, (length, 12 if kind == "IRFFT" else 7))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support import xla_cpu
+from tests.support.closeness import assert_same
 from tests.support.differential import differential, run
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import ScatterDimensionNumbers, Window, WindowDimension
@@ -399,3 +400,91 @@ ENTRY main {{ x = {first} parameter(0)  y = {second} parameter(1)
         values = rng.standard_normal([int(d) for d in dims.split(",") if d])
         arguments.append(array(element_type, values))
     differential(text, *arguments, targets=["simd128", "relaxed-simd"])
+
+
+BY_PRED_OF_TWO = function(
+    "f32, s32, f32, s32",
+    lambda b, x, i, y, j: (
+        lambda both: b.op(
+            "conditional", b.op("compare", x, y, direction="LT"), both, both, called=[_pair("add"), _pair("maximum")]
+        )
+    )(b.op("tuple", x, i, y, j)),
+)
+LOOP_OF_TWO = function("f32, s32, f32, s32", lambda b, x, i, y, j: b.op("tuple", _loop(b, x, y), b.op("add", i, j)))
+
+
+def _pair(opcode: str) -> Computation:
+    """The results of an operation on the first and the third, and on the second and the fourth of four."""
+    four = Shape.tuple([Shape(t) for t in ("f32", "s32", "f32", "s32")])
+
+    def body(b: Builder, s: Instruction) -> Instruction:
+        x, i, y, j = (b.op("get-tuple-element", s, index=k) for k in range(4))
+        return b.op("tuple", b.op(opcode, x, y), b.op(opcode, i, j))
+
+    return computation(four, body)
+
+
+@pytest.mark.parametrize("combine", [BY_PRED_OF_TWO, LOOP_OF_TWO], ids=["branches", "loop"])
+@pytest.mark.parametrize("dims", [(4, 6), (3, 40), (0, 5), (5, 0), (1, 7)])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_reduce_of_two_arrays(combine: Maker, dims: tuple[int, ...], dtype: str) -> None:
+    """Branches and loops, over nothing and for nothing, too; floats in another precision than the reducer's."""
+    x, i = array(dtype, RNG.integers(-9, 9, dims)), s32(RNG.integers(-9, 9, dims))
+    for dimensions in ((0,), (1,), (0, 1), ()):
+        check("reduce", x, i, array(dtype, 2), s32(3), called=(combine,), dimensions=dimensions)
+    if dtype == "f32":
+        check("reduce-window", x, i, f32(2), s32(3), called=(combine,), window=window((2, 1, 1, 1), (3, 1, 1, 1)))
+
+
+@pytest.mark.parametrize("size", [0, 1, 33])
+def test_map_by_a_loop(size: int) -> None:
+    x, y = (f32(RNG.integers(-9, 9, (size, 3))) for _ in range(2))
+    check("map", x, y, called=(LOOP,), dimensions=(0, 1))
+
+
+@pytest.mark.parametrize("dims, dimensions", [((3, 20), ()), ((20, 1), (1,)), ((1, 20), (0,)), ((5, 1, 9, 1), (1, 3))])
+def test_where_nothing_is_reduced_the_initial_value_changes_nothing(
+    dims: tuple[int, ...], dimensions: tuple[int, ...]
+) -> None:
+    """As in XLA, also where floats get another precision."""
+    x = RNG.integers(-9, 9, dims)
+    kept = tuple(size for d, size in enumerate(dims) if d not in dimensions)
+    for dtype, result in (("f32", "f32"), ("bf16", "f32"), ("f32", "bf16"), ("f16", "f32")):
+        module = case(
+            "reduce",
+            (array(dtype, x), array(result, 2)),
+            (),
+            called=(reducer("add", result),),
+            dimensions=dimensions,
+        ).module()
+        expected = array(result, x.reshape(kept))
+        np.testing.assert_array_equal(evaluate(module, array(dtype, x), array(result, 2))[0], expected)
+        differential(module, array(dtype, x), array(result, 2), targets=("simd128", "threads"), expected=[expected])
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("dims", [(40, 3, 300), (40, 2, 508), (40, 2, 516), (40, 516), (17, 600)])
+def test_sums_of_long_columns(dims: tuple[int, ...], dtype: str) -> None:
+    """Their rows are so long that sums are in memory, of so many columns at least."""
+    x = array(dtype, RNG.integers(-3, 4, dims))
+    for opcode in ("add", "maximum"):
+        module = case("reduce", (x, array(dtype, 0)), (), called=(reducer(opcode, dtype),), dimensions=(0,)).module()
+        differential(module, x, array(dtype, 0), targets=("relaxed-simd for v8", "threads"))
+
+
+def test_scans_of_one_result() -> None:
+    """It is no tuple: a carry, or an output."""
+    x, start = f32(RNG.integers(-9, 9, (5, 3))), f32(RNG.integers(-9, 9, 3))
+    add, negate = (
+        function("f32[3], f32[3]", lambda b, x, t: b.op("add", x, t)),
+        function("f32[3]", lambda b, x: b.op("negate", x)),
+    )
+    for reverse in (False, True):
+        module = case(
+            "scan", (x, start), (), called=(add,), dimensions=(0,), num_carries=1, is_reverse=reverse
+        ).module()
+        differential(module, x, start, expected=[x.sum(0) + start])
+        assert_same(evaluate(module, x, start)[0], x.sum(0) + start)
+        module = case("scan", (x,), (), called=(negate,), dimensions=(0,), num_carries=0, is_reverse=reverse).module()
+        differential(module, x, expected=[-x])
+        assert_same(evaluate(module, x)[0], -x)

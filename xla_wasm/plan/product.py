@@ -284,17 +284,18 @@ def left_scales(x: Instruction) -> list[Instruction]:
 def _tiled(cache: KernelCache, product: Product, right: View | None = None) -> tuple[Gemm, Tile]:
     """The GEMM with the strides of the right side, packed or where it lies, and its tile."""
     g = product.gemm
-    shape = tile(g, cache.target)
+    outer = g.outer
+    if right is not None:
+        *strides, k_stride, _ = right.strides
+        strides += [0] * (len(outer) - len(strides))
+        outer = tuple([(count, left, stride) for (count, left, _), stride in zip(outer, strides)])
+        g = replace(g, k_stride=k_stride)
+    outer = tuple([o for o in outer if o[0] > 1])
+    shape = tile(replace(g, outer=outer), cache.target)
     if right is None:
         size = packed_size(g, shape)
-        outer = [(count, left, steps * size) for count, left, steps in g.outer]
-    else:
-        *strides, k_stride, _ = right.strides
-        strides += [0] * (len(g.outer) - len(strides))
-        outer = [(count, left, stride) for (count, left, _), stride in zip(g.outer, strides)]
-        g = replace(g, k_stride=k_stride)
-        shape = tile(g, cache.target)
-    return replace(g, outer=tuple([o for o in outer if o[0] > 1])), shape
+        outer = tuple([(count, left, steps * size) for count, left, steps in outer])
+    return replace(g, outer=outer), shape
 
 
 def lies_in_place(cache: KernelCache, product: Product, right: View | None) -> bool:
