@@ -3,6 +3,9 @@
 The modules that have conditions are imported from changed trees: each condition goes through `__side__`, which notes
 its number and outcome, and functions that are about instructions say which, so that an outcome has the tags of the
 instruction that its function is about; where it is about none, as in the loop language, those of all around it.
+
+What a test makes without a compile counts, without tags, if the test emits kernels itself, written by hand, and runs
+them.
 """
 
 from __future__ import annotations
@@ -151,6 +154,10 @@ class Recorder:
         self.compiles: list[set[int]] = []
         """The outcomes of each compile of the test that is going on."""
         self.ran = False
+        self.by_hand: set[int] = set()
+        """Outcomes of the test outside of all compiles."""
+        self.emitted = self.started = False
+        """True once the test has emitted a kernel itself, and made an instance of anything."""
         self.depth = 0
         self.options = 0
         self.around: list[int] = [0]
@@ -172,7 +179,9 @@ class Recorder:
 
     def side(self, number: int, value: Any, about: Any = None) -> Any:
         """Notes an outcome."""
-        if self.depth:
+        if not self.depth:
+            self.by_hand.add((number << 1 | bool(value)) << len(TAGS))
+        else:
             own = None if about is None else self.tags_of(about)
             mask = self.around[-1] if own is None else self.options | own
             self.seen.add((number << 1 | bool(value)) << len(TAGS) | mask)
@@ -191,13 +200,17 @@ class Recorder:
             self.tags[id(about)] = about, mask
         return mask
 
+    def clear_caches(self) -> None:
+        """Has the compiler ask again what it has asked before."""
+        for cached in self.caches:
+            cached.cache_clear()
+
     def compiled(self, trace: Callable[..., Any]) -> Callable[..., Any]:
         """Returns `compiler.trace`, recorded."""
 
         def recorded(module: Any, options: Any, *args: Any, **named: Any) -> Any:
             if not self.depth:
-                for cached in self.caches:
-                    cached.cache_clear()  # what a compile before has asked, this one would not ask
+                self.clear_caches()
                 self.seen, self.options = set(), options.threads * THREADS
                 self.around[:] = [self.options | bool(options.state) * IN_PLACE]
             self.depth += 1
@@ -220,14 +233,37 @@ class Recorder:
 
         return noted
 
+    def emit(self, emit: Callable[..., Any]) -> Callable[..., Any]:
+        """Returns `loop.emit.emit` for tests, noted."""
+
+        def noted(*args: Any, **named: Any) -> Any:
+            self.emitted = True
+            return emit(*args, **named)
+
+        return noted
+
+    def start(self, init: Callable[..., None]) -> Callable[..., None]:
+        """Returns the function that makes an instance of wasmtime, noted."""
+
+        def noted(*args: Any, **named: Any) -> None:
+            self.started = True
+            init(*args, **named)
+
+        return noted
+
+    def begin_test(self) -> None:
+        self.clear_caches()
+        self.compiles, self.ran = [], False
+        self.by_hand, self.emitted, self.started = set(), False, False
+
     def finish(self, test: str, counts: bool) -> None:
         """Ends a test; what it compiled counts if it has compared values."""
         low = (1 << len(TAGS)) - 1
-        for seen in self.compiles if counts and self.ran else ():
+        compared = [*(self.compiles if self.ran else []), *([self.by_hand] if self.emitted and self.started else [])]
+        for seen in compared if counts else ():
             for code in seen:
                 number = code >> len(TAGS)
                 self.taken.add(self.conditions[number >> 1].key, bool(number & 1), code & low, 1, [test])
-        self.compiles, self.ran = [], False
 
     def write(self, folder: Path) -> None:
         """Writes what was taken up to now."""
@@ -310,11 +346,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    import wasmtime
+
     from xla_wasm import compiler
     from xla_wasm.host.base import BaseInstance
+    from xla_wasm.loop import emit
 
     compiler.trace = RECORDER.compiled(compiler.trace)
     BaseInstance.run = RECORDER.run(BaseInstance.run)  # type: ignore[method-assign]
+    emit.emit = RECORDER.emit(emit.emit)  # those who have imported it compile
+    wasmtime.Instance.__init__ = RECORDER.start(wasmtime.Instance.__init__)  # type: ignore[method-assign]
+
+
+def pytest_runtest_call() -> None:
+    RECORDER.begin_test()
 
 
 @pytest.hookimpl(wrapper=True)

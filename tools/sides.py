@@ -6,7 +6,8 @@ The list is made from the sources (`conditions.py`): what `if`, `while`, `and`, 
 that return a bool ask for in the parts that choose kernels and write them. The value tests below then run, with `-n 2`,
 and each evaluation while a module is compiled is recorded (`recorder.py`) with its outcome and its tags: whether it was
 about batch dimensions, about types of less than 32 bits, about several operands, about what is written in place, and
-whether the module was compiled for threads. A compile counts if its test passes and ran what was compiled.
+whether the module was compiled for threads. A compile counts if its test passes and ran what was compiled; so do
+kernels that a test writes, emits and runs itself.
 
 Printed are the sides that no test takes. The exit status is 1 if one of them has no reason in `sides.toml`, or if a
 reason there is not needed. `--list` prints each condition with how often its sides were taken with each tag, and one of

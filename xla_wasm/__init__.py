@@ -25,6 +25,7 @@ from .errors import (
     ArtifactError,
     ExchangeError,
     LimitError,
+    NonFiniteError,
     OptionWarning,
     ParseError,
     RunError,
@@ -32,7 +33,7 @@ from .errors import (
     VerifyError,
     XlaWasmError,
 )
-from .hlo.foreign import hand_in as hand_in_converters
+from .hlo.foreign import hand_in as hand_in_tools
 from .hlo.op import hand_in
 
 if TYPE_CHECKING:
@@ -54,6 +55,7 @@ __all__ = [
     "Executable",
     "HloModule",
     "LimitError",
+    "NonFiniteError",
     "OptionWarning",
     "Options",
     "ParseError",
@@ -88,11 +90,12 @@ _PACKAGES = {"jax": ".jax", "mpi": ".host.mpi"}
 
 # The records of all operations: reading and printing HLO needs them, and `hlo` knows no operation by itself.
 hand_in(lambda: import_module(".ops.table", __name__).OPS)
-hand_in_converters(
+hand_in_tools(
     {
         "from_jax": lambda: import_module(".jax.lowering", __name__).lowered,
         "from_stablehlo": lambda: import_module(".stablehlo.read", __name__).from_stablehlo,
         "from_exported": lambda: import_module(".stablehlo.exported", __name__).from_exported,
+        "explain_nonfinite": lambda: import_module(".check.nonfinite", __name__).explain,
         "to_stablehlo": lambda: import_module(".stablehlo.writer", __name__).to_stablehlo,
     }
 )

@@ -39,6 +39,10 @@ class Artifact:
     `callbacks` are the Python functions that the program calls, by the names of its requests; no file holds them.
     """
 
+    source: Callable[[], Any] = staticmethod(lambda: None)
+    """Returns the `HloModule` that this process has compiled it from, by which `run(check_nan=True)` searches; None if
+    there is none any more."""
+
     def __init__(
         self,
         wasm: bytes | Parts,

@@ -6,6 +6,7 @@ import gc
 import json
 import os
 import warnings
+import weakref
 from collections.abc import Iterator, Sequence
 from fnmatch import fnmatchcase
 from typing import Any
@@ -16,7 +17,7 @@ from .assemble.driver import start_of_buffers
 from .assemble.front import low_bytes, written_pages
 from .dataclass import dataclass, replace
 from .errors import ArgumentError, OptionWarning, ParseError, UnsupportedError, XlaWasmError, counted
-from .hlo.foreign import convert
+from .hlo.foreign import apply
 from .hlo.ir import Instruction, Module
 from .hlo.layout import physical_bytes
 from .hlo.op import records
@@ -75,7 +76,7 @@ def _module(source: Any, args: Sequence[Any] | None) -> Module:
             return _read(source) if is_path else Module.from_bytes(source)
     if isinstance(source, Artifact):
         raise ArgumentError(f"{source!r} is compiled already: load it")
-    module: Module = convert("from_jax", source, args)
+    module: Module = apply("from_jax", source, args)
     return module
 
 
@@ -143,6 +144,8 @@ def unsupported(module: Module, host_calls: Sequence[str] = ()) -> list[tuple[In
 
 
 _MOST_BYTES = 2**32
+_KEPT = 16 << 20
+"""Bytes of constants up to which an artifact keeps the module that it was compiled from."""
 _MOST_ELEMENTS = 2**31
 """Elements of an array, also of one that has no place in memory: kernels count them in 32 bits."""
 
@@ -179,7 +182,7 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
             f"num_partitions={options.num_partitions}: the manual computations of '{module.name}' are for "
             f"{counted(count, 'device')}"
         )
-    module = division.module
+    source, module = module, division.module
     refused = unsupported(module, options.host_calls)
     if refused:
         x, reason = refused[0]
@@ -245,6 +248,8 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     if callbacks:
         artifact.callbacks = callbacks
     artifact.trees = trees if interface.structure is not None else None
+    constants = sum(x.shape.bytes for x in source.instructions() if x.opcode == "constant")
+    artifact.source = (lambda: source) if constants <= _KEPT else weakref.ref(source)
     return made
 
 

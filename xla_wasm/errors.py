@@ -36,6 +36,10 @@ class RunError(XlaWasmError):
     """A trap while a compiled module ran."""
 
 
+class NonFiniteError(RunError, FloatingPointError):
+    """A result has a NaN or an infinity, and whoever ran it asked for an error then."""
+
+
 class ExchangeError(XlaWasmError):
     """Replicas that could not exchange data: one is missing, or their programs differ."""
 

@@ -152,7 +152,7 @@ def test_check_on_several_devices(xla_wasm: Cli, tmp_path: Path) -> None:
     code, _, err = xla_wasm("check", module, "--devices", "4", "-i", tmp_path / "y.{rank}.npy")
     assert code == 2 and "y.0.npy" in err
     code, _, err = xla_wasm("check", module, "--devices", "2", "--isolate")
-    assert code == 2 and "psum runs on 2 devices, and --isolate judges single instructions on one" in err
+    assert code == 2 and "psum runs on 2 devices, and --isolate runs single instructions on one" in err
     code, _, _ = xla_wasm("check", module, "--isolate")
     assert code == 0
     module.write_text(PSUM.replace("psum", "psum, replica_count=2", 1))

@@ -106,6 +106,7 @@ def test_random_programs(draw: Any) -> None:
 PROGRAMS: dict[str, tuple[Any, tuple[tuple[int, ...], ...]]] = {
     "products": (lambda a, b: jnp.tanh(a @ b) + 1, ((256, 256), (256, 256))),
     "a vector by a matrix": (lambda a, b: a @ b, ((1, 512), (512, 512))),
+    "few rows and a rest of columns": (lambda a, b: jnp.tanh(a @ b)[::-1], ((5, 512), (512, 1003))),
     "batches": (lambda a, b: jnp.einsum("bij,bjk->bik", a, b), ((6, 64, 64), (6, 64, 64))),
     "rows and columns": (lambda a: (jax.nn.softmax(a), a.sum(0), a.max(1), jnp.cumsum(a, 1)), ((256, 300),)),
     "two ways": (lambda a: a.sum(0) + a.sum(1), ((256, 256),)),
@@ -248,6 +249,7 @@ def planned(name: str) -> tuple[Plan, list[str]]:
     [
         ("products", {"pack", "dot"}),
         ("a vector by a matrix", {"dot"}),
+        ("few rows and a rest of columns", {"pack", "dot"}),
         ("batches", {"dot"}),
         ("gathered", {"multiply"}),
         ("images", {"winograd"}),

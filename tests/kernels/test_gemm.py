@@ -17,7 +17,7 @@ from xla_wasm.builder import Builder as HloBuilder
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import limits
 from xla_wasm.kernels import Gemm, Sides, Tile, Types, gemm_kernel, pack_kernel, packed_size, tile
-from xla_wasm.kernels.tiles import parts_of_k, reads_in_place, scratch_size
+from xla_wasm.kernels.tiles import reads_in_place, scratch_size
 from xla_wasm.loop.affine import ZERO, Affine
 from xla_wasm.loop.builder import Builder
 from xla_wasm.loop.emit import emit
@@ -304,7 +304,7 @@ def test_streams(m: int, n: int, k: int, target: Target) -> None:
 def test_parts_of_k(m: int, n: int, k: int, target: Target) -> None:
     """All panels pass a part of many long rows before the next part, while sums wait."""
     g = matmul(m, n, k)
-    assert 256 < parts_of_k(g, tile(g, target)) <= 512
+    assert 256 < tile(g, target).part <= 512
     check(g, target, k, bias=True, spilled=n == 9)
     if target.name == "simd128":
         check(matmul(m, n, k, Types("bf16", "bf16", "f32", "f32")), target, k)

@@ -110,3 +110,32 @@ def test_products(seed: int) -> None:
     module, given = (a_convolution if seed % 3 == 2 else a_dot)(rng)
     target, tune = str(rng.choice(list(TARGETS))), str(rng.choice(list(TUNES)))
     differential(module, *given, near=equal, target=target, tune=tune, weights=(1,) if seed % 4 == 3 else ())
+
+
+@pytest.mark.parametrize("target", list(TARGETS))
+@pytest.mark.parametrize("steps", [1, 6, 7, 8, 9, 12])
+def test_ranges_through_many_instructions(steps: int, target: str) -> None:
+    """Numbers are followed so far; what is beyond may be anything. Sums that leave 16 bits are no pairs."""
+    rng = np.random.default_rng(steps)
+    for dtype, by in (("s8", 1), ("u8", 1), ("s8", 5000)):
+        given = [numbers(rng, dtype, (2, 9, 33)), numbers(rng, "s8", (2, 33, 24))]
+        b = Builder("m")
+        x = b.convert(b.parameter(0, shape_of(given[0])), "s32")
+        for _ in range(steps):
+            x = b.negate(b.add(x, b.full(by, x.shape)))
+        y = b.dot(x, b.convert(b.parameter(1, shape_of(given[1])), "s32"), ((2,), (1,)), ((0,), (0,)))
+        differential(b.module(y), *given, near=equal, target=target)
+
+
+@pytest.mark.parametrize("through", ["s8", "s16", "u8", "s4", "s32"])
+@pytest.mark.parametrize("source", ["s16", "s8", "u8", "s32"])
+def test_operands_that_are_converted(source: str, through: str) -> None:
+    """A conversion that drops bits is none that widens."""
+    rng = np.random.default_rng(3)
+    for m, n, batch in ((1, 70, ()), (9, 24, (2,))):
+        given = [numbers(rng, source, (*batch, m, 65)), numbers(rng, source, (*batch, 65, n))]
+        b = Builder("m")
+        x, y = (b.convert(b.parameter(i, shape_of(a)), through) for i, a in enumerate(given))
+        rank = len(batch)
+        z = b.dot(x, y, ((rank + 1,), (rank,)), (range(rank), range(rank)), element_type="s32")
+        differential(b.module(z), *given, near=equal, targets=["relaxed-simd for v8" if batch else "simd128"])

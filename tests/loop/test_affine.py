@@ -3,10 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import product
 from math import prod
 from random import Random
+from typing import Any
 
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from tests.support.closeness import Array, allclose
+from tests.support.differential import TUNED, differential
+from xla_wasm.jax import lower
 from xla_wasm.loop.affine import Affine, delinearize, digit
 from xla_wasm.loop.ir import Block, Loop
 
@@ -71,3 +81,32 @@ def test_delinearized_positions() -> None:
                 position = position * size + digit_
             assert position == _at(value, place)
     assert found > 300
+
+
+def _digits(name: str, x: Array, y: Array, v: Any) -> Any:
+    """A value that is read through indices which take digits of others, or of a place that is known at run time."""
+    row = {
+        "tiles of a row": lambda: jnp.exp(jnp.broadcast_to(x[0], (4, 2, 3)).reshape(24)).reshape(4, 6) * y,
+        "rows": lambda: jnp.exp(jnp.broadcast_to(x, (4, 2, 3)).reshape(24)).reshape(4, 6) * y,
+        "planes": lambda: jnp.exp(y.reshape(4, 2, 3)).reshape(4, 6),
+        "parts of rows": lambda: jnp.exp(y).reshape(24),
+        "rows of all": lambda: jnp.exp(y.reshape(24) * 2).reshape(4, 6),
+    }
+    if name == "every other element":
+        return jnp.tile(jnp.repeat(x[0], 2), 4)[::2] * y.reshape(24)[:12]
+    if name == "every other element, backwards":
+        return jnp.tile(jnp.repeat(x[0], 2), 4)[::-2] * y.reshape(24)[:12]
+    return lax.dynamic_index_in_dim(row[name](), v, 0, False) * 2
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["tiles of a row", "rows", "planes", "parts of rows", "rows of all"]
+    + ["every other element", "every other element, backwards"],
+)
+def test_programs(name: str) -> None:
+    rng = np.random.default_rng(3)
+    x, y = rng.standard_normal((2, 3)).astype(np.float32), rng.standard_normal((4, 6)).astype(np.float32)
+    for v in (2, -1, 9):
+        module = lower(partial(_digits, name), x, y, np.int32(v))
+        differential(module, x, y, np.int32(v), targets=TUNED, near=allclose(1e-6, 1e-6))

@@ -276,6 +276,17 @@ def test_set_bits() -> None:
     np.testing.assert_array_equal(found, [int(v).bit_count() for v in x[: found.size]])
 
 
+@pytest.mark.parametrize("lanes", [2, 4])
+def test_high_halves_of_products(lanes: int) -> None:
+    x, y = (v.astype(np.uint32) * np.uint32(65537) + np.uint32(k) for k, v in enumerate(pairs("u16")))
+
+    def kernel(b: Builder) -> None:
+        b.vectorized(x.size, lambda i: b.store(0, i, b.mulhi(b.load(1, i, "u32"), b.load(2, i, "u32")), "u32"))
+
+    (found,) = run(kernel, [x], [x, y], lanes)
+    np.testing.assert_array_equal(found, (x.astype(np.uint64) * y >> 32).astype(np.uint32))
+
+
 # --- other widths, other numbers of lanes ---------------------------------------------------------------------------
 
 

@@ -138,6 +138,12 @@ def barrier_in_range(p: Parts) -> None:
     p.chunked.chunked, p.counted.chunked = False, True
 
 
+def carry_in_range(p: Parts) -> None:
+    value = Val("carry", (), "f32", 1, None, p.chunked.body)
+    value.imm = Carry(const(p, "f32"), value, value)
+    p.chunked.carries.append(value.imm)
+
+
 def vector_condition(p: Parts) -> None:
     alone("splat", (const(p, "pred"),), "pred", 4)(p)
     p.func.body.statements.append(If(p.func.body.statements[-1], Block(1, guarded=True)))
@@ -316,6 +322,7 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
     ),
     "a barrier in a guarded block": (into_if, r"does not stand directly in the body of its loop"),
     "a range without a count": (assign(lambda p: p.repeated, chunked=True), r"loop i4: cannot be chunked here"),
+    "a range that carries something": (carry_in_range, r"loop i1: is chunked, and carries something"),
     "a barrier in a range": (barrier_in_range, r"barrier of i2: its loop has no constant count"),
     "a barrier that forgets a carry": (
         lambda p: p.barrier.values.pop(),
@@ -390,7 +397,7 @@ def test_divisions_that_never_trap(dtype: str, lanes: int) -> None:
     """Only what excludes 0, and -1 under the least number of a register, lets a division stand."""
 
     def checked(*excluded: str) -> None:
-        b = Builder("division", 3, lanes, Target.named(SIMD128), frozenset({0}))
+        b = Builder("division", 3, 2, Target.named(SIMD128), frozenset({0}))
 
         def one(i: Affine) -> None:
             x, y = (b.load(k, i, dtype) for k in (1, 2))
@@ -405,7 +412,11 @@ def test_divisions_that_never_trap(dtype: str, lanes: int) -> None:
                 condition = b.or_(condition, tests[name])
             b.store(0, i, b.rem(x, b.select(condition, b.const(dtype, 1), y)), dtype)
 
-        b.vectorized(8, one)
+        if lanes > 1:
+            b.vectorized(8, one)
+        else:
+            with b.loop(8) as i:
+                one(i)
         verify(b.func(), [Argument(64, 64, k == 0) for k in range(3)])
 
     checked("zero", "overflow")

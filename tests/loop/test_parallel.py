@@ -3,18 +3,24 @@ their values."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import struct
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import pytest
+import wasmtime
 
 from tests.support import seeds
 from xla_wasm.loop.affine import Affine
 from xla_wasm.loop.builder import Builder
-from xla_wasm.loop.ir import Func
-from xla_wasm.loop.parallel import is_parallel
+from xla_wasm.loop.emit import emit
+from xla_wasm.loop.ir import Func, Touch
+from xla_wasm.loop.parallel import bytes_a_trip, is_parallel
 from xla_wasm.target import Target
+from xla_wasm.wasm import Module
+from xla_wasm.wasm.func import Func as WasmFunc
 
 Write = Callable[[Builder, Affine], None]
 
@@ -45,7 +51,7 @@ def rows(step: int, width: int) -> Write:
 
     def write(b: Builder, i: Affine) -> None:
         with b.loop(width) as j:
-            put(b, i * step + j, i * step + j)
+            put(b, i * step + j, i)
 
     return write
 
@@ -60,13 +66,17 @@ def columns(height: int, stride: int, width: int = 1) -> Write:
     return write
 
 
-def last(at: int, where: int = 63) -> Write:
-    """One element in each trip, and in one of them another."""
+def last(at: int, where: int = 63, height: int = 1, stride: int = 0) -> Write:
+    """One element in each trip, and in one of them another, or as many as `height` that lie `stride` apart."""
+    return both(lambda b, i: put(b, i, i), only(where, at, height, stride))
+
+
+def only(where: int, at: int, height: int = 1, stride: int = 0, width: int = 1) -> Write:
+    """In one trip alone so many elements, or rows of `width`, that lie `stride` apart."""
 
     def write(b: Builder, i: Affine) -> None:
-        put(b, i, i)
-        with b.when(b.eq(b.index_value(i), b.const("s32", where))):
-            put(b, Affine(at), i)
+        with b.when(b.eq(b.index_value(i), b.const("s32", where))), b.loop(height) as j, b.loop(width) as k:
+            put(b, j * stride + k + at, i)
 
     return write
 
@@ -105,6 +115,28 @@ def begun_once(b: Builder, i: Affine) -> None:
     put(b, i, Affine(5), buffer=2)
 
 
+def never(b: Builder, i: Affine) -> None:
+    """A condition between the numbers that it compares."""
+    with b.when(b.eq(b.index_value(i * 4), b.const("s32", 2))):
+        put(b, Affine(0), i)
+
+
+def by_function(touches: tuple[Touch, ...], step: int) -> Write:
+    """A function that writes the number of the trip, `step` bytes further in each."""
+
+    def write(b: Builder, i: Affine) -> None:
+        address = b.add(b.pointer(0), b.bitcast(b.index_value(i * step), "u32")) if step else b.pointer(0)
+        b.invoke("write_number", address, b.index_value(i), touches=touches)
+
+    return write
+
+
+def where_a_number_says(b: Builder, i: Affine) -> None:
+    """A store of which it is known at run time only to which buffer it goes."""
+    base = b.select(b.lt(b.index_value(i), b.const("s32", 40)), b.pointer(0), b.pointer(2))
+    b.store_at(base, Affine(), b.load(1, i, "f32"), "f32")
+
+
 APART: dict[str, Write] = {
     "elements": lambda b, i: put(b, i, i),
     "rows": rows(8, 8),
@@ -117,7 +149,20 @@ APART: dict[str, Write] = {
     "an element far behind": last(1000),
     "another element of the same trip": last(63),
     "an element behind the last column": both(columns(10, 64), last(640)),
+    "an element of another slab's rest": both(rows(8, 5), only(63, 6)),
+    "elements between columns": both(columns(10, 80), only(63, 64, 10, 80)),
+    "elements between columns, backwards": both(
+        lambda b, i: columns(10, 80)(b, Affine(63) - i), only(63, 79 + 9 * 80, 10, -80)
+    ),
+    "two trips' elements behind the columns": both(columns(10, 80), both(only(9, 66, 10, 80), only(10, 67, 10, 80))),
+    "two trips' elements behind all": both(last(64), only(62, 65)),
+    "two trips' elements and no others": both(only(1, 64), only(0, 65)),
+    "an element before all others": both(lambda b, i: put(b, i + 64, i), only(63, 5)),
+    "two elements of one trip": both(last(64), only(63, 65)),
+    "what no trip does": never,
+    "what no trip does, nor anything else": both(only(3, 64), never),
     "a clamp": clamped,
+    "a function": by_function((Touch(0, 4, True),), 4),
     "scratch memory": through_scratch,
     "what it reads elsewhere": lambda b, i: put(b, i, i * 0),
 }
@@ -128,30 +173,105 @@ NOT_APART: dict[str, Write] = {
     "columns wider than their distance": columns(10, 100, 4),
     "the next trip's element": last(12, where=11),
     "an element of the first": last(0),
+    "elements that run back to the first": last(1000, height=2, stride=-1000),
+    "an element of two trips": both(last(64), only(62, 64)),
+    "elements of two trips behind the columns": both(columns(10, 80), both(only(9, 66, 5, 80), only(10, 66, 5, 80))),
+    "elements between columns that reach the next": both(columns(10, 80), only(63, 64, 161, 1)),
+    "elements between columns of two trips": both(columns(10, 80), both(only(9, 64, 4, 80), only(10, 142, 4, 80))),
+    "an element of a column, backwards": both(
+        lambda b, i: columns(10, 64)(b, Affine(63) - i), only(63, 9 * 64 + 1, 9, -64)
+    ),
+    "elements of two trips, two of one beside one of the other": both(
+        columns(10, 80), both(only(10, 65, 4, 80, 2), only(9, 66, 5, 80))
+    ),
+    "an element before all columns": both(columns(10, 80), both(only(9, 1000), only(10, 1000))),
+    "two steps": both(lambda b, i: put(b, i, i), lambda b, i: put(b, i * 2, i)),
     "an element of the last column": both(columns(10, 64), last(639, where=62)),
     "what the trip before wrote": lambda b, i: put(b, i + 1, i, buffer=0),
-    "a place read from memory": lambda b, i: put(b, Affine(0, (), ((b.load(1, i, "s32"), 1),)), i),
+    "a place read from memory": lambda b, i: b.store(
+        0, Affine(0, (), ((b.load(1, i, "s32"), 1),)), b.index_value(i), "s32"
+    ),
     "scratch memory of the trip before": from_the_trip_before,
     "scratch memory of the first trip": begun_once,
+    "scratch memory that nobody writes": lambda b, i: put(b, i, Affine(5), buffer=2),
+    "a function that writes one place": by_function((Touch(0, 4, True),), 0),
+    "a function of which nothing is known": by_function((), 0),
+    "a buffer that is known at run time": where_a_number_says,
 }
+
+
+GIVEN = (np.arange(4096, dtype=np.int32) * 7 % 32).tobytes()
+"""Argument 1: places near the first."""
+Order = Sequence[tuple[int, int, int]]
+"""Calls: the thread, and the trips from which on and up to which it makes."""
+
+
+def runner(func: Func, same: bool = False) -> Callable[[Order, bytes], bytes]:
+    """Returns a function of calls, by two threads with scratch memory of their own, and of the bytes of argument 1,
+    which returns those that the kernel leaves in argument 0. If `same`, both arguments lie in one place."""
+    write_number = WasmFunc("write_number", ("i32", "i32"), ())
+    write_number.op("local.get", 0)
+    write_number.op("local.get", 1)
+    write_number.op("i32.store", 2, 0)
+    module = Module()
+    module.memory(1)
+    module.export_memory("memory")
+    module.add(write_number)
+    module.add(emit(func))
+    module.export_func("run", func.name)
+    store = wasmtime.Store()
+    exports = wasmtime.Instance(store, wasmtime.Module(store.engine, module.encode()), []).exports(store)
+    memory: Any = exports["memory"]
+    call: Any = exports["run"]
+    first, second, scratch = 8192, 32768, 128
+
+    def run(order: Order, given: bytes) -> bytes:
+        memory.write(store, bytes(range(1, 256)) * 16, 0)
+        memory.write(store, np.arange(4096, dtype=np.int32).tobytes(), first)
+        memory.write(store, given, first if same else second)
+        for thread in range(2):
+            arguments = (first, first if same else second, scratch + 64 * thread)
+            memory.write(store, struct.pack("<3I", *arguments), 16 * thread)
+        for thread, begin, end in order:
+            call(store, 16 * thread, begin, end)
+        return bytes(memory.read(store, first, first + 16384))
+
+    return run
+
+
+def results(func: Func, same: bool = False) -> list[bytes]:
+    """Returns the results of a kernel with all trips in turn, and with two threads that take them in other orders."""
+    run, trips = runner(func, same), range(func.trips)
+    orders = [
+        [(0, 0, func.trips)],
+        [(k % 2, k, k + 1) for k in reversed(trips)],
+        [(1, k, k + 1) for k in trips[1::2]] + [(0, k, k + 1) for k in trips[::2]],
+    ]
+    return [run(order, GIVEN) for order in orders]
 
 
 @pytest.mark.parametrize("name", APART)
 def test_apart(name: str) -> None:
-    assert is_parallel(kernel(APART[name]), {0}, {2})
+    func = kernel(APART[name])
+    assert is_parallel(func, {0}, {2})
+    in_turn, *others = results(func)
+    assert others == [in_turn] * 2
 
 
 @pytest.mark.parametrize("name", NOT_APART)
 def test_not_apart(name: str) -> None:
-    assert not is_parallel(kernel(NOT_APART[name]), {0}, {2})
+    func = kernel(NOT_APART[name])
+    assert not is_parallel(func, {0}, {2})
+    assert len(set(results(func))) > 1
 
 
-def test_in_place() -> None:
+@pytest.mark.parametrize("places", ["the same place", "the place beside"])
+def test_in_place(places: str) -> None:
     """An operand that lies in the result's memory may be read where the same trip writes, and nowhere else."""
-    here, beside = kernel(lambda b, i: put(b, i, i)), kernel(lambda b, i: put(b, i, i + 1))
-    assert is_parallel(here, {0}, {2}, {1: 0})
-    assert is_parallel(beside, {0}, {2})
-    assert not is_parallel(beside, {0}, {2}, {1: 0})
+    distance = int(places == "the place beside")
+    func = kernel(lambda b, i: put(b, i, i + distance))
+    assert is_parallel(func, {0}, {2})
+    assert is_parallel(func, {0}, {2}, {1: 0}) == (len(set(results(func, same=True))) == 1) == (not distance)
 
 
 def test_what_outlives_a_run_is_no_scratch_memory() -> None:
@@ -180,8 +300,68 @@ def test_more_than_the_range() -> None:
     b = Builder("k", 2, 4, Target.named("simd128"), frozenset((0,)))
     with b.loop(64, chunked=True) as i:
         put(b, i, i)
-    put(b, Affine(64), Affine(64))
-    assert not is_parallel(b.func(), {0})
+    b.store(0, Affine(64), b.add(b.load(0, Affine(64), "s32"), b.const("s32", 1)), "s32")
+    func = b.func()
+    assert not is_parallel(func, {0})
+    assert len(set(results(func))) > 1
+
+
+def test_what_is_read_before_all_trips() -> None:
+    b = Builder("k", 3, 4, Target.named("simd128"), frozenset((0, 2)))
+    before = b.load(0, Affine(5), "f32")
+    with b.loop(64, chunked=True) as i:
+        put(b, i, i)
+        b.store(0, i + 64, before, "f32")
+    func = b.func()
+    assert not is_parallel(func, {0}, {2})
+    assert len(set(results(func))) > 1
+
+
+def summed(b: Builder, at: Affine, first: Affine, second: Affine) -> None:
+    b.store(0, at, b.add(*(b.load(1, place, "f32") for place in (first, second))), "f32")
+
+
+def either(b: Builder, i: Affine) -> None:
+    base = b.select(b.lt(b.index_value(i), b.const("s32", 9)), b.pointer(1), b.pointer(0))
+    b.store(0, i, b.load_at(base, i + 1, "f32", pure=False), "f32")
+
+
+READS: dict[str, tuple[Write, int]] = {
+    "elements": (lambda b, i: put(b, i, i), 4),
+    "rows": (lambda b, i: summed(b, i, i * 8, i * 8 + 7), 32),
+    "a row and its first element": (lambda b, i: summed(b, i, i * 8, i * 8), 32),
+    "an element of the next row": (lambda b, i: summed(b, i, i * 8, i * 8 + 8), 0),
+    "an element of the row before": (lambda b, i: summed(b, i, i * 8, i * 8 - 1), 0),
+    "elements backwards": (lambda b, i: put(b, i, Affine(63) - i), 0),
+    "one element": (lambda b, i: put(b, i, Affine(5)), 0),
+    "rows of two lengths": (lambda b, i: summed(b, i, i * 8, i * 4), 0),
+    "a place that another buffer has": (
+        lambda b, i: put(b, i, Affine(0, (), ((b.load(0, i, "s32"), 2),))),
+        0,
+    ),
+    "a buffer that is known at run time": (either, 0),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_bytes_of_a_trip(name: str) -> None:
+    """A trip reads what stands in these bytes, and what stands elsewhere changes nothing."""
+    write, size = READS[name]
+    func = kernel(write)
+    assert bytes_a_trip(func, 1) == size
+    run = runner(func)
+
+    def alone(size: int) -> bool:
+        for trip in range(func.trips):
+            own = slice(trip * size, (trip + 1) * size)
+            rest = bytearray(len(GIVEN))
+            rest[own] = GIVEN[own]
+            call = [(0, trip, trip + 1)]
+            if run(call, bytes(rest)) != run(call, GIVEN):
+                return False
+        return True
+
+    assert alone(size) if size else not alone(4) and not alone(32)
 
 
 # --- random kernels -------------------------------------------------------------------------------------------------
@@ -260,6 +440,37 @@ def drawn(rng: np.random.Generator, trips: int) -> list[Access]:
     return accesses
 
 
+def drawn_columns(rng: np.random.Generator, trips: int) -> list[Access]:
+    """Accesses that mostly run along the same columns, some of them in one trip alone."""
+    base = tuple(
+        (int(rng.integers(2, 5)), int(rng.choice([-1, 1]) * rng.integers(5, 40))) for _ in range(rng.integers(1, 3))
+    )
+    outer = int(rng.choice([-8, -4, -4, -2, -1, 1, 2, 4, 4, 8]))
+    accesses = []
+    for n in range(rng.integers(1, 5)):
+        only = int(rng.integers(0, trips)) if rng.random() < 0.4 else None
+        chance = rng.random()
+        inner = (
+            base
+            if chance < 0.7
+            else tuple(b for b in base if rng.random() < 0.5)
+            if chance < 0.9
+            else ((2, int(rng.integers(-40, 41))),)
+        )
+        const = 400 + int(rng.integers(0, 5)) * int(rng.choice([1, 4, 8]))
+        accesses.append(
+            Access(
+                n == 0 or rng.random() < 0.7,
+                int(rng.choice([1, 4])),
+                const,
+                outer if only is None or rng.random() < 0.5 else 0,
+                inner,
+                only,
+            )
+        )
+    return accesses
+
+
 @dataclass(frozen=True)
 class Part:
     """One loop of the range: where its first trip is there, how many it has, and what each of them does."""
@@ -286,12 +497,13 @@ def clash(parts: list[Part]) -> bool:
 
 def drawn_parts(rng: np.random.Generator) -> list[Part]:
     """A range of one loop or several, which mostly do the same, or a part of it."""
-    accesses = drawn(rng, 2)
+    draw = drawn if rng.random() < 0.5 else drawn_columns
+    accesses = draw(rng, 2)
     parts: list[Part] = []
     for trips in rng.integers(1, 5, int(rng.choice([1, 1, 2, 3]))):
         first = parts[-1].first + parts[-1].trips if parts else 0
         chance = rng.random()
-        own = accesses if chance < 0.5 else accesses[:1] if chance < 0.8 else drawn(rng, int(trips))
+        own = accesses if chance < 0.5 else accesses[:1] if chance < 0.8 else draw(rng, int(trips))
         parts.append(Part(first + (int(rng.integers(-1, 2)) if parts and rng.random() < 0.1 else 0), int(trips), own))
     return parts
 

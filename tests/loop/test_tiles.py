@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.support import seeds
-from tests.support.differential import run_with_state
+from tests.support.differential import TUNED, differential, run_with_state
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import SliceDimension
 from xla_wasm.hlo.ir import Module
@@ -116,3 +116,33 @@ def test_the_same_bits_as_element_by_element(seed: int, monkeypatch: pytest.Monk
                 same = (got == want) | ((got != got) & (want != want))
                 assert same.all(), module.to_text()
     assert turned > 8, "the programs have to show what they are for"
+
+
+BESIDE = {
+    "places known at run time": """
+  b = f32[50,60] parameter(1)
+  v = s32[] parameter(2)
+  s = f32[33,40] dynamic-slice(b, v, v), dynamic_slice_sizes={33,40}
+  t = f32[40,33] transpose(s), dimensions={1,0}""",
+    "parts of complex numbers": """
+  b = c64[33,40] parameter(1)
+  v = s32[] parameter(2)
+  s = f32[33,40] imag(b)
+  t = f32[40,33] transpose(s), dimensions={1,0}""",
+}
+
+
+@pytest.mark.parametrize("what", BESIDE)
+def test_what_lies_across_beside_a_tile(what: str) -> None:
+    """Such values are read one by one in tiles that others make."""
+    text = f"""HloModule m
+ENTRY main {{
+  a = f32[33,40] parameter(0)
+  u = f32[40,33] transpose(a), dimensions={{1,0}}{BESIDE[what]}
+  ROOT r = f32[40,33] add(u, t)
+}}"""
+    rng = np.random.default_rng(0)
+    a, b = rng.standard_normal((33, 40)).astype(np.float32), rng.standard_normal((50, 60)).astype(np.float32)
+    if what == "parts of complex numbers":
+        b = (b[:33, :40] + 1j * b[17:, 20:]).astype(np.complex64)
+    differential(text, a, b, np.int32(7), targets=TUNED)

@@ -201,3 +201,145 @@ def test_long_rows() -> None:
     x[20], x[21], x[22, -1], x[23, :512] = -np.inf, np.nan, 70, -1
     module = jax_lower(lambda x: (jnp.argmax(x, 1), jnp.argmin(x, 1)), x)
     differential(module, x, expected=(x.argmax(1), x.argmin(1)), near=equal)
+
+
+# Bodies with what numbers and places of one type allow, and whether lanes may be used.
+MORE_BODIES = {
+    "xor": (
+        "g = pred[] compare(a, b), direction=GT\n  n = pred[] compare(a, a), direction=NE\n  p = pred[] xor(g, n)\n"
+        "  v = T[] select(p, a, b)\n  e = pred[] compare(a, b), direction=EQ\n"
+        "  l = pred[] compare(i, j), direction=LT\n"
+        "  q = pred[] and(e, l)\n  r = pred[] or(p, q)\n  k = T[] select(r, i, j)",
+        True,
+    ),
+    "what is none of itself": (
+        "g = pred[] compare(b, a), direction=GT\n  n = pred[] compare(b, b), direction=NE\n"
+        "  s = pred[] compare(a, a), direction=EQ\n  m = pred[] compare(i, i), direction=EQ\n  c = pred[] and(n, s)\n"
+        "  d = pred[] and(c, m)\n  p = pred[] or(g, d)\n  v = T[] select(p, b, a)\n"
+        "  e = pred[] compare(b, a), direction=EQ\n  l = pred[] compare(j, i), direction=LT\n  q = pred[] and(e, l)\n"
+        "  r = pred[] or(p, q)\n  k = T[] select(r, j, i)",
+        True,
+    ),
+    "the greater number": (
+        "g = pred[] compare(a, b), direction=GE\n  v = T[] maximum(a, b)\n  k = T[] select(g, i, j)",
+        False,
+    ),
+    "swapped": ("g = pred[] compare(a, b), direction=GE\n  k = T[] select(g, a, b)\n  v = T[] select(g, i, j)", False),
+    "a number for the place": (
+        "g = pred[] compare(a, b), direction=GE\n  v = T[] select(g, a, b)\n  k = T[] select(g, a, b)",
+        False,
+    ),
+    "a place for the number": (
+        "g = pred[] compare(a, b), direction=GE\n  v = T[] select(g, i, j)\n  k = T[] select(g, i, j)",
+        False,
+    ),
+    "a number with a place": (
+        "g = pred[] compare(a, j), direction=GE\n  v = T[] select(g, a, b)\n  k = T[] select(g, i, j)",
+        False,
+    ),
+    "conditions compared": (
+        "g = pred[] compare(a, b), direction=GE\n  h = pred[] compare(i, j), direction=LE\n"
+        "  c = pred[] compare(g, h), direction=EQ\n  v = T[] select(c, a, b)\n  k = T[] select(c, i, j)",
+        False,
+    ),
+    "a total order": (
+        "g = pred[] compare(a, b), direction=GE, type=TOTALORDER\n  v = T[] select(g, a, b)\n  k = T[] select(g, i, j)",
+        False,
+    ),
+}
+OF_ONE_TYPE = ("swapped", "a number for the place", "a place for the number", "a number with a place")
+
+
+def search(
+    dimension: int,
+    dims: tuple[int, ...],
+    number: str = "s32",
+    place: str = "s32",
+    body: str = NO_NAN.format("G"),
+    places: str = "",
+) -> str:
+    """The text of a module that looks along a dimension; `places` computes the places `i`, if they are no iota."""
+    whole = ",".join(map(str, dims))
+    rest = ",".join(str(size) for d, size in enumerate(dims) if d != dimension)
+    places = places or f"i = I[{whole}] iota(), iota_dimension={dimension}"
+    return f"""HloModule places
+
+reducer {{
+  a = T[] parameter(0)
+  i = I[] parameter(1)
+  b = T[] parameter(2)
+  j = I[] parameter(3)
+  {body}
+  ROOT t = (T[], I[]) tuple(v, k)
+}}
+
+ENTRY main {{
+  x = T[{whole}] parameter(0)
+  start = T[] parameter(1)
+  first = I[] parameter(2)
+  {places}
+  ROOT m = (T[{rest}], I[{rest}]) reduce(x, i, start, first), dimensions={{{dimension}}}, to_apply=reducer
+}}
+""".replace("T[", f"{number}[").replace("I[", f"{place}[")
+
+
+def check(text: str, x: np.ndarray[Any, Any], start: Any, first: Any, monkeypatch: pytest.MonkeyPatch) -> bool:
+    """Compares with the evaluator. Returns True if the search was known for what it is."""
+    found: list[bool] = []
+    look = searching.best
+    monkeypatch.setattr(lower, "best", lambda x: (found.append(look(x) is not None), look(x))[1])
+    differential(text, x, start, first, targets=["threads"], near=equal)
+    monkeypatch.undo()
+    return any(found)
+
+
+@pytest.mark.parametrize("element_type", ["s32", "f32"])
+@pytest.mark.parametrize("name", MORE_BODIES)
+def test_reducers_of_one_type(name: str, element_type: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    body, is_search = MORE_BODIES[name]
+    if "TOTALORDER" in body and element_type != "f32":
+        body = body.replace(", type=TOTALORDER", "")
+        is_search = True
+    rng = np.random.default_rng(7)
+    for dimension, dims in ((1, (5, 70)), (1, (3, 40, 6))):
+        x = values(rng, list(dims), element_type)
+        if element_type == "f32":
+            x.flat[rng.integers(0, x.size, 3)] = np.nan
+        # Places in floats are no places for a search.
+        text = search(dimension, dims, element_type, element_type, body)
+        dtype = DTYPES[element_type]
+        start = np.array(-np.inf if element_type == "f32" else np.iinfo(np.int32).min, dtype)
+        found = check(text, x, start, np.array(0, dtype), monkeypatch)
+        assert found == (is_search and element_type == "s32"), dims
+        if name not in OF_ONE_TYPE:
+            body_of = body.replace("k = T[]", "k = I[]")
+            text = search(dimension, dims, element_type, "s64", body_of)
+            assert check(text, x, start, np.array(0), monkeypatch) == is_search, dims
+
+
+@pytest.mark.parametrize(("source", "most"), [("u8", 256), ("s8", 128), ("s16", 1 << 15), ("f32", 0), ("s64", 1 << 63)])
+def test_places_in_another_type(source: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Converted ones are known as far as the type has them: behind that they begin anew."""
+    rng = np.random.default_rng(8)
+    for size in {"u8": (256, 257), "s8": (127, 128, 129)}.get(source, (257,)):
+        for dimension, dims in ((1, (3, size)), (1, (2, size, 5))):
+            whole = ",".join(map(str, dims))
+            places = f"n = {source}[{whole}] iota(), iota_dimension={dimension}\n  i = s32[{whole}] convert(n)"
+            x = values(rng, list(dims), "s32")
+            text = search(dimension, dims, places=places)
+            assert check(text, x, np.int32(-(2**31)), np.int32(0), monkeypatch) == (size <= most)
+            if source in ("u8", "s8"):
+                text = search(dimension, dims, place=source)
+                assert check(text, x, np.int32(-(2**31)), DTYPES[source].type(0), monkeypatch) == (size <= most)
+
+
+def test_as_many_places_as_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A row that is as long as the number that stands for no place is not searched; shorter ones are, NaN and all."""
+    rng = np.random.default_rng(9)
+    for size in (63, 64, 65):
+        for dimension, dims in ((1, (4, size)), (0, (size, 6))):
+            x = values(rng, list(dims), "f32")
+            x.flat[-1] = np.nan
+            monkeypatch.setattr(searching, "NOWHERE", 64)
+            text = search(dimension, dims, "f32", "s32", JAX.format("GT"))
+            assert check(text, x, np.float32(-np.inf), np.int32(0), monkeypatch) == (size < 64)

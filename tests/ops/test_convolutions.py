@@ -373,3 +373,68 @@ def test_convolutions_inside_a_loop(target: str) -> None:
     start = b.op("tuple", b.constant(Shape("s32"), [0]), b.parameter(0, Shape("f32", dims)))
     module = b.module(field(b, b.op("while", start, called=[body, condition]), 1))
     differential(module, numbers(rng, "f32", dims), targets=[target])
+
+
+@pytest.mark.parametrize("target", BOTH)
+@pytest.mark.parametrize("threads", [False, True], ids=["one thread", "threads"])
+@pytest.mark.parametrize("dtype, channels", [("f32", 800), ("f32", 1024), ("f64", 400), ("f64", 512)])
+def test_one_output_of_images_from_beyond_the_caches(dtype: str, channels: int, threads: bool, target: str) -> None:
+    """Rows of short images that are streams of their own, where they take more than 256 KiB, and below that."""
+    rng = np.random.default_rng(channels)
+    for images, width in ((1, 8), (3, 8), (1, 9), (2, 33)):
+        dims, b = (images, 4, width + 2, channels), Builder("head")
+        x, weights = b.parameter(0, Shape(dtype, dims)), b.parameter(1, Shape(dtype, (3, 3, channels, 1)))
+        n = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
+        y = b.op("convolution", x, weights, window=Window((WindowDimension(3),) * 2), dim_labels=n)
+        arguments = [numbers(rng, dtype, sizes) for sizes in (dims, weights.shape.dimensions)]
+        differential(b.module(y), *arguments, targets=[target], threads=threads)
+
+
+AT_BOUNDS = {
+    "no image": ((1, 0, 9, 16), (3, 3, 16, 16), {"low": (2, 2), "high": (2, 0)}),
+    "no result": ((2, 2, 9, 16), (3, 3, 16, 16), {}),
+    "no result, depthwise": ((2, 2, 9, 5), (3, 3, 1, 5), {"groups": 5}),
+    "tiles of one row of results": ((2, 3, 40, 16), (3, 3, 16, 16), {}),
+    "tiles of two rows of results": ((2, 4, 40, 16), (3, 3, 16, 16), {}),
+    "padding for tiles": ((2, 9, 9, 16), (3, 3, 16, 20), {"low": (2, 1), "high": (0, 2)}),
+    "too much padding for tiles": ((2, 9, 9, 16), (3, 3, 16, 20), {"low": (3, 1), "high": (0, 2)}),
+    "less than no padding for tiles": ((2, 9, 19, 16), (3, 3, 16, 20), {"low": (1, 1), "high": (1, -1)}),
+    "tiles reversed": ((2, 9, 9, 16), (3, 3, 16, 20), {"low": (1, 1), "high": (1, 1), "reversal": True}),
+    "depthwise reversed": ((2, 9, 9, 5), (3, 3, 1, 5), {"low": (1, 1), "high": (1, 1), "reversal": True, "groups": 5}),
+    "rows of tiles that fill the memory of a block": ((1, 130, 262, 16), (3, 3, 16, 16), {}),
+    "long sums of many tiles in a block": ((1, 4, 516, 1028), (3, 3, 1028, 16), {}),
+    "a border of a depthwise image": ((2, 20, 5), (3, 1, 10), {"low": (8,), "high": (8,), "groups": 5}),
+    "a border too long": ((2, 20, 5), (3, 1, 10), {"low": (9,), "high": (8,), "groups": 5}),
+    "the same of rows": ((2, 20, 7, 5), (3, 3, 1, 5), {"low": (9, 1), "high": (8, 1), "groups": 5}),
+    "groups of a few f64": ((2, 9, 9, 8), (3, 3, 2, 8), {"dtype": "f64", "groups": 4, "low": (1, 1)}),
+    "groups of a few f32": ((2, 9, 9, 8), (3, 3, 2, 8), {"groups": 4, "low": (1, 1)}),
+    "groups of a few s8": ((2, 9, 9, 8), (3, 3, 2, 8), {"dtype": "s8", "groups": 4, "low": (1, 1)}),
+    "windows that are long and narrow": ((2, 63, 5, 6), (60, 3, 1, 6), {"groups": 6}),
+    "windows of whole blocks of taps": ((2, 63, 6, 6), (60, 4, 1, 6), {"groups": 6}),
+    "windows with a tap more": ((2, 63, 7, 6), (60, 5, 1, 6), {"groups": 6, "dtype": "bf16"}),
+}  # fmt: skip
+"""Of the image and of the kernel the dimensions."""
+
+
+@pytest.mark.parametrize("case", AT_BOUNDS)
+def test_bounds_of_kernels_of_their_own(case: str) -> None:
+    image, kernel, given = AT_BOUNDS[case]
+    rank, dtype = len(image) - 2, given.get("dtype", "f32")
+    low, high = (given.get(side, (0,) * rank) for side in ("low", "high"))
+    spatial = tuple(range(1, rank + 1))
+    last = (0, rank + 1, spatial)
+    window = tuple(
+        WindowDimension(size, padding_low=p, padding_high=q, window_reversal=given.get("reversal", False))
+        for size, p, q in zip(kernel, low, high)
+    )
+    rng = np.random.default_rng(len(case))
+    arguments = [numbers(rng, dtype, dims) for dims in (image, kernel)]
+    b = Builder("bounds")
+    x, w = (b.parameter(i, Shape(dtype, a.shape)) for i, a in enumerate(arguments))
+    n = ConvolutionDimensionNumbers(*last, rank, rank + 1, tuple(range(rank)), *last)
+    y = b.op("convolution", x, w, window=Window(window), dim_labels=n, feature_group_count=given.get("groups", 1))
+    module = b.module(y)
+    (expected,) = evaluate(module, *arguments)
+    differential(module, *arguments, targets=("relaxed-simd for v8", "threads"), expected=[expected])
+    (actual,) = run(module, *arguments, winograd="f4", threads=True)
+    np.testing.assert_allclose(actual, expected, rtol=0, atol=3e-5 * np.abs(expected).max(initial=1))

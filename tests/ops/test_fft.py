@@ -18,7 +18,7 @@ from xla_wasm.ops.fft.plan import complex_plan, real_plan
 from xla_wasm.ops.sample import shape_of
 from xla_wasm.passes import pipeline
 from xla_wasm.passes.clone import clone
-from xla_wasm.plan.build import plan_module
+from xla_wasm.plan.build import Setting, plan_module
 from xla_wasm.plan.memory import place
 from xla_wasm.target import Target
 
@@ -133,7 +133,7 @@ def test_tables_are_made_when_a_module_starts() -> None:
     artifact = xla_wasm.compile(module(x, "FFT", (16, 16)))
     canonical = clone(module(x, "FFT", (16, 16)))
     pipeline.run(canonical)
-    plan = plan_module(canonical, Target.named("simd128"), lambda plan: place(plan, 4096))
+    plan = plan_module(canonical, Target.named("simd128"), lambda plan: place(plan, 4096), Setting())
     assert [step.name for step in plan.steps] == ["fft.fft", "end"]
     assert len(plan.inits[0]) == 1
     longer = xla_wasm.compile(module(numbers("c64", 4096), "FFT", (4096,)))
@@ -185,3 +185,12 @@ def test_rows_in_several_calls(function: str, monkeypatch: pytest.MonkeyPatch) -
     (result,) = run(module, given)
     expected = getattr(np.fft, function)(given, axes=axes) if axes else getattr(np.fft, function)(given)
     np.testing.assert_allclose(result, expected, atol=2e-5 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("kind", ["FFT", "IFFT", "RFFT", "IRFFT"])
+@pytest.mark.parametrize("length", [8192, 8200])
+def test_columns_beyond_the_caches(length: int, kind: str) -> None:
+    """Fewer of them are transformed side by side; there are more than that, and a rest."""
+    for real, complex_ in (("f32", "c64"), ("f64", "c128")):
+        x = numbers(real if kind == "RFFT" else complex_, 2, length, 7)
+        check(x, kind, (length, 12 if kind == "IRFFT" else 7))

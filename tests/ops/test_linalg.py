@@ -11,12 +11,15 @@ import jax.numpy as jnp
 import jax.scipy.linalg
 import numpy as np
 import pytest
+from jax import lax
 
+import xla_wasm
 from tests.support import differential, xla_cpu
 from tests.support.closeness import Array, allclose, assert_all
 from tests.support.matrices import adjoint, each_type, numbers
 from tests.support.small_modules import operation
 from xla_wasm.hlo.attrs import TriangularSolveOptions
+from xla_wasm.jax import lower as module_of
 from xla_wasm.ops.dtypes import DTYPES
 from xla_wasm.reference import evaluate
 
@@ -185,3 +188,56 @@ def test_the_reference_knows_the_calls(f: Callable[..., Any], dims: tuple[int, .
         a = numbers(dtype, *dims)
         module = xla_cpu.module_of(f, a)
         assert_all(evaluate(module, a), xla_cpu.run(module, a), allclose(1e-12, 1e-12))
+
+
+def _hermitian(x: Array) -> Array:
+    return x + adjoint(x)
+
+
+def _definite(x: Array) -> Array:
+    return x @ adjoint(x) + x.shape[-1] * np.eye(x.shape[-1], dtype=x.dtype)
+
+
+BATCHED: dict[str, tuple[Callable[..., Any], Callable[[Array], Array], tuple[int, int]]] = {
+    "cholesky": (lambda x: lax.linalg.cholesky(x, symmetrize_input=False), _definite, (33, 33)),
+    "eigh of the lower triangle": (lambda x: lax.linalg.eigh(x, symmetrize_input=False), _hermitian, (17, 17)),
+    "eigh of the upper triangle": (
+        lambda x: lax.linalg.eigh(x, lower=False, symmetrize_input=False),
+        _hermitian,
+        (17, 17),
+    ),
+    "eigenvalues of the upper triangle": (lambda x: jnp.linalg.eigvalsh(x, UPLO="U"), _hermitian, (17, 17)),
+    "svd, full": (lambda x: jnp.linalg.svd(x, full_matrices=True), np.array, (9, 17)),
+    "svd, reduced": (lambda x: jnp.linalg.svd(x, full_matrices=False), np.array, (17, 9)),
+    "singular values": (lambda x: jnp.linalg.svd(x, compute_uv=False), np.array, (17, 9)),
+    "lu": (lax.linalg.lu, np.array, (17, 9)),
+    "qr": (jnp.linalg.qr, np.array, (17, 9)),
+    "triangular solve": (
+        lambda x: lax.linalg.triangular_solve(x, x, left_side=False, lower=True, transpose_a=True, conjugate_a=True),
+        _definite,
+        (33, 33),
+    ),
+    "schur": (lax.linalg.schur, np.array, (9, 9)),
+    "eig": (lax.linalg.eig, np.array, (9, 9)),
+    "eigenvectors of the right side": (
+        lambda x: lax.linalg.eig(x, compute_left_eigenvectors=False),
+        np.array,
+        (9, 9),
+    ),
+}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex64])
+@pytest.mark.parametrize("name", BATCHED)
+def test_a_batch_is_the_stack_of_its_matrices(name: str, dtype: type) -> None:
+    """Bit by bit, also where threads share them."""
+    function, prepared, dims = BATCHED[name]
+    rng = np.random.default_rng(len(name))
+    x = rng.standard_normal((2, 4, *dims)) + (1j * rng.standard_normal((2, 4, *dims)) if dtype is np.complex64 else 0)
+    x = prepared(x.astype(dtype)).astype(dtype)
+    single = xla_wasm.load(xla_wasm.compile(module_of(function, x[0, 0])))
+    batch = xla_wasm.load(xla_wasm.compile(module_of(function, x), xla_wasm.Options(threads=True)), threads=2)
+    whole = batch.run(x)
+    for i in np.ndindex(2, 4):
+        for part, result in zip(single.run(x[i]), whole, strict=True):
+            np.testing.assert_array_equal(result[i], part)

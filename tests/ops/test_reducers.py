@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from tests.support import xla_cpu
+from tests.support.closeness import assert_same
 from tests.support.differential import differential, run
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import ScatterDimensionNumbers, Window, WindowDimension
@@ -300,3 +301,190 @@ def test_a_window_that_covers_all_is_a_reduction_as_on_xla(
     as_on_xla(
         "reduce-window", s32(RNG.integers(0, 4, dims)), s32(3), called=(reducer("add", "s32"),), window=window(*places)
     )
+
+
+INNER = """
+add { p = f32[] parameter(0)  q = f32[] parameter(1)  ROOT s = f32[] add(p, q) }
+both { p = f32[] parameter(0)  q = s32[] parameter(1)  u = f32[] parameter(2)  v = s32[] parameter(3)
+  s = f32[] subtract(p, u)  w = s32[] add(q, v)  ROOT t = (f32[], s32[]) tuple(s, w) }
+few { s = (s32[], f32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0
+  n = s32[] constant(3)  ROOT c = pred[] compare(i, n), direction=LT }
+half { s = (s32[], f32[]) parameter(0)  i = s32[] get-tuple-element(s), index=0  v = f32[] get-tuple-element(s), index=1
+  o = s32[] constant(1)  j = s32[] add(i, o)  h = f32[] constant(0.5)  w = f32[] multiply(v, h)
+  ROOT t = (s32[], f32[]) tuple(j, w) }
+eighth { p = f32[] parameter(0)  zero = s32[] constant(0)  s = (s32[], f32[]) tuple(zero, p)
+  l = (s32[], f32[]) while(s), condition=few, body=half  ROOT r = f32[] get-tuple-element(l), index=1 }
+minus { p = f32[] parameter(0)  ROOT n = f32[] negate(p) }
+combine { a = f32[] parameter(0)  b = f32[] parameter(1)  a1 = f32[1] reshape(a)  b1 = f32[1] reshape(b)
+  sum = f32[] add(a, b)  BODY }
+"""
+BODIES = {
+    "iota": "i = f32[1] iota(), iota_dimension=0  c = f32[1] cosine(i)  d = f32[] reshape(c)  "
+    "ROOT r = f32[] add(sum, d)",
+    "a size": "n = s32[] get-dimension-size(a1), dimensions={0}  c = f32[] convert(n)  ROOT r = f32[] add(sum, c)",
+    "call": "ROOT r = f32[] call(a, b), to_apply=add",
+    "fusion": "ROOT r = f32[] fusion(a, b), kind=kLoop, calls=add",
+    "map": "m = f32[1] map(a1, b1), dimensions={0}, to_apply=add  ROOT r = f32[] reshape(m)",
+    "reduce": "ROOT r = f32[] reduce(a1, b), dimensions={0}, to_apply=add",
+    "reduce of two": "i = s32[1] iota(), iota_dimension=0  n = s32[] constant(3)  "
+    "t = (f32[], s32[]) reduce(a1, i, b, n), dimensions={0}, to_apply=both  x = f32[] get-tuple-element(t), index=0  "
+    "y = s32[] get-tuple-element(t), index=1  z = f32[] convert(y)  ROOT r = f32[] add(x, z)",
+    "dynamic-update-slice": "k = s32[] convert(a)  d = f32[1] dynamic-update-slice(a1, b1, k)  e = f32[] reshape(d)  "
+    "ROOT r = f32[] subtract(e, a)",
+    "pad that keeps": "d = f32[1] pad(a1, b), padding=0_0_2  e = f32[] reshape(d)  ROOT r = f32[] subtract(e, b)",
+    "pad before": "d = f32[1] pad(a1, b), padding=1_-1  e = f32[] reshape(d)  ROOT r = f32[] subtract(e, a)",
+    "pad behind": "d = f32[1] pad(a1, b), padding=-1_1  e = f32[] reshape(d)  ROOT r = f32[] subtract(e, a)",
+    "pad along one of two": "c = f32[1,1] reshape(a)  d = f32[1,1] pad(c, b), padding=0_0x1_-1  e = f32[] reshape(d)  "
+    "ROOT r = f32[] subtract(e, a)",
+    "a loop called": "ROOT r = f32[] call(sum), to_apply=eighth",
+    "a loop mapped": "ROOT r = f32[] map(sum), dimensions={}, to_apply=eighth",
+    "a loop in a branch": "g = pred[] compare(a, b), direction=GT  "
+    "ROOT r = f32[] conditional(g, sum, sum), true_computation=eighth, false_computation=minus",
+    "constants beyond f16": "n = f32[] constant(-1e6)  h = f16[] convert(n)  l = f32[] convert(h)  "
+    "p = f32[] constant(1e6)  g = f16[] convert(p)  u = f32[] convert(g)  m = f32[] maximum(a, l)  "
+    "o = f32[] minimum(m, u)  ROOT r = f32[] add(o, b)",
+}
+
+
+@pytest.mark.parametrize("name", BODIES)
+def test_operations_on_single_elements(name: str) -> None:
+    combine = INNER.replace("BODY", BODIES[name])
+    reduced = "ROOT r = f32[4] reduce(x, z), dimensions={1}, to_apply=combine"
+    main = f"ENTRY main {{ x = f32[4,6] parameter(0)  z = f32[] constant(0)  {reduced} }}"
+    differential(f"HloModule m\n{combine}\n{main}", GRID)
+
+
+PRECISIONS = {
+    "reduce": ("bf16[6,11]", "f32[]", "f32[6]", "reduce(x, y), dimensions={1}"),
+    "reduce, less precise": ("f32[6,11]", "f32[]", "bf16[6]", "reduce(x, y), dimensions={1}"),
+    "reduce-window": ("bf16[6,11]", "f32[]", "f32[5,11]", "reduce-window(x, y), window={size=2x1}"),
+    "scatter of rows": (
+        "bf16[6,11]", "f32[9,11]", "bf16[6,11]",
+        "scatter(x, i, y), update_window_dims={1}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+        "index_vector_dim=1",
+    ),
+    "scatter of elements": (
+        "f16[11]", "f32[9]", "f16[11]",
+        "scatter(x, i, y), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+        "index_vector_dim=1",
+    ),
+    "scatter of less precise elements": (
+        "f32[11]", "bf16[9]", "f32[11]",
+        "scatter(x, i, y), update_window_dims={}, inserted_window_dims={0}, scatter_dims_to_operand_dims={0}, "
+        "index_vector_dim=1",
+    ),
+    "scatter of batches": (
+        "bf16[9,11]", "f32[9]", "bf16[9,11]",
+        "scatter(x, i, y), update_window_dims={}, inserted_window_dims={1}, scatter_dims_to_operand_dims={1}, "
+        "index_vector_dim=1, input_batching_dims={0}, scatter_indices_batching_dims={0}",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("computed", ["f32", "bf16"])
+@pytest.mark.parametrize("name", PRECISIONS)
+def test_floats_of_another_precision(name: str, computed: str) -> None:
+    """A computation may take and give floats that are more or less precise than those of the arrays."""
+    first, second, result, operation = PRECISIONS[name]
+    if operation.startswith("reduce("):
+        result = computed + result[result.index("[") :]
+    text = f"""HloModule m
+less {{ p = {computed}[] parameter(0)  q = {computed}[] parameter(1)  c = {computed}[] constant(0.3)
+  h = {computed}[] multiply(p, c)  ROOT s = {computed}[] subtract(h, q) }}
+ENTRY main {{ x = {first} parameter(0)  y = {second} parameter(1)
+  i = s32[9,1] constant({{{{1}},{{3}},{{-1}},{{1}},{{4}},{{12}},{{0}},{{5}},{{4}}}})
+  ROOT r = {result} {operation}, to_apply=less }}"""
+    rng = np.random.default_rng(4)
+    arguments = []
+    for element_type, dims in (text_.rstrip("]").split("[") for text_ in (first, second)):
+        values = rng.standard_normal([int(d) for d in dims.split(",") if d])
+        arguments.append(array(element_type, values))
+    differential(text, *arguments, targets=["simd128", "relaxed-simd"])
+
+
+BY_PRED_OF_TWO = function(
+    "f32, s32, f32, s32",
+    lambda b, x, i, y, j: (
+        lambda both: b.op(
+            "conditional", b.op("compare", x, y, direction="LT"), both, both, called=[_pair("add"), _pair("maximum")]
+        )
+    )(b.op("tuple", x, i, y, j)),
+)
+LOOP_OF_TWO = function("f32, s32, f32, s32", lambda b, x, i, y, j: b.op("tuple", _loop(b, x, y), b.op("add", i, j)))
+
+
+def _pair(opcode: str) -> Computation:
+    """The results of an operation on the first and the third, and on the second and the fourth of four."""
+    four = Shape.tuple([Shape(t) for t in ("f32", "s32", "f32", "s32")])
+
+    def body(b: Builder, s: Instruction) -> Instruction:
+        x, i, y, j = (b.op("get-tuple-element", s, index=k) for k in range(4))
+        return b.op("tuple", b.op(opcode, x, y), b.op(opcode, i, j))
+
+    return computation(four, body)
+
+
+@pytest.mark.parametrize("combine", [BY_PRED_OF_TWO, LOOP_OF_TWO], ids=["branches", "loop"])
+@pytest.mark.parametrize("dims", [(4, 6), (3, 40), (0, 5), (5, 0), (1, 7)])
+@pytest.mark.parametrize("dtype", ["f32", "bf16"])
+def test_reduce_of_two_arrays(combine: Maker, dims: tuple[int, ...], dtype: str) -> None:
+    """Branches and loops, over nothing and for nothing, too; floats in another precision than the reducer's."""
+    x, i = array(dtype, RNG.integers(-9, 9, dims)), s32(RNG.integers(-9, 9, dims))
+    for dimensions in ((0,), (1,), (0, 1), ()):
+        check("reduce", x, i, array(dtype, 2), s32(3), called=(combine,), dimensions=dimensions)
+    if dtype == "f32":
+        check("reduce-window", x, i, f32(2), s32(3), called=(combine,), window=window((2, 1, 1, 1), (3, 1, 1, 1)))
+
+
+@pytest.mark.parametrize("size", [0, 1, 33])
+def test_map_by_a_loop(size: int) -> None:
+    x, y = (f32(RNG.integers(-9, 9, (size, 3))) for _ in range(2))
+    check("map", x, y, called=(LOOP,), dimensions=(0, 1))
+
+
+@pytest.mark.parametrize("dims, dimensions", [((3, 20), ()), ((20, 1), (1,)), ((1, 20), (0,)), ((5, 1, 9, 1), (1, 3))])
+def test_where_nothing_is_reduced_the_initial_value_changes_nothing(
+    dims: tuple[int, ...], dimensions: tuple[int, ...]
+) -> None:
+    """As in XLA, also where floats get another precision."""
+    x = RNG.integers(-9, 9, dims)
+    kept = tuple(size for d, size in enumerate(dims) if d not in dimensions)
+    for dtype, result in (("f32", "f32"), ("bf16", "f32"), ("f32", "bf16"), ("f16", "f32")):
+        module = case(
+            "reduce",
+            (array(dtype, x), array(result, 2)),
+            (),
+            called=(reducer("add", result),),
+            dimensions=dimensions,
+        ).module()
+        expected = array(result, x.reshape(kept))
+        np.testing.assert_array_equal(evaluate(module, array(dtype, x), array(result, 2))[0], expected)
+        differential(module, array(dtype, x), array(result, 2), targets=("simd128", "threads"), expected=[expected])
+
+
+@pytest.mark.parametrize("dtype", ["f32", "f64"])
+@pytest.mark.parametrize("dims", [(40, 3, 300), (40, 2, 508), (40, 2, 516), (40, 516), (17, 600)])
+def test_sums_of_long_columns(dims: tuple[int, ...], dtype: str) -> None:
+    """Their rows are so long that sums are in memory, of so many columns at least."""
+    x = array(dtype, RNG.integers(-3, 4, dims))
+    for opcode in ("add", "maximum"):
+        module = case("reduce", (x, array(dtype, 0)), (), called=(reducer(opcode, dtype),), dimensions=(0,)).module()
+        differential(module, x, array(dtype, 0), targets=("relaxed-simd for v8", "threads"))
+
+
+def test_scans_of_one_result() -> None:
+    """It is no tuple: a carry, or an output."""
+    x, start = f32(RNG.integers(-9, 9, (5, 3))), f32(RNG.integers(-9, 9, 3))
+    add, negate = (
+        function("f32[3], f32[3]", lambda b, x, t: b.op("add", x, t)),
+        function("f32[3]", lambda b, x: b.op("negate", x)),
+    )
+    for reverse in (False, True):
+        module = case(
+            "scan", (x, start), (), called=(add,), dimensions=(0,), num_carries=1, is_reverse=reverse
+        ).module()
+        differential(module, x, start, expected=[x.sum(0) + start])
+        assert_same(evaluate(module, x, start)[0], x.sum(0) + start)
+        module = case("scan", (x,), (), called=(negate,), dimensions=(0,), num_carries=0, is_reverse=reverse).module()
+        differential(module, x, expected=[-x])
+        assert_same(evaluate(module, x)[0], -x)

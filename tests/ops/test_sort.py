@@ -419,3 +419,130 @@ def random_sort(seed: int) -> tuple[Module, list[Array]]:
 def test_random_rows(seed: int) -> None:
     module, arrays = random_sort(seed)
     differential(module, *arrays, targets=[BOTH[seed % 2]], near=same_bits, threads=seed % 5 == 0)
+
+
+# --- sorts of which only the first elements are used ----------------------------------------------------------------
+
+_FALLING = """HloModule m
+values { a = f32[] parameter(0)  b = f32[] parameter(1)  ROOT c = pred[] compare(a, b), direction=GT }
+placed { a = f32[] parameter(0)  b = f32[] parameter(1)  i = TYPE[] parameter(2)  j = TYPE[] parameter(3)
+  ROOT c = pred[] compare(a, b), direction=GT }
+ENTRY e { x = f32[6,40] parameter(0)
+  y = f32[6,40] parameter(1)
+  i = TYPE[6,40] iota(), iota_dimension=1
+  LINES }"""
+_ALONE = "s = f32[6,40] sort(x), dimensions={1}, is_stable=true, to_apply=values"
+_FIRST = "f = f32[6,3] slice(s), slice={[0:6], [0:3]}"
+_WITH_PLACES = """s = (f32[6,40], TYPE[6,40]) sort(x, i), dimensions={1}, is_stable=true, to_apply=placed
+  v = f32[6,40] get-tuple-element(s), index=0
+  p = TYPE[6,40] get-tuple-element(s), index=1"""
+FIRST_PARTS = {
+    "values alone": f"{_ALONE}\n ROOT {_FIRST}",
+    "values of two": f"{_WITH_PLACES}\n ROOT r = f32[6,3] slice(v), slice={{[0:6], [0:3]}}",
+    "places alone": f"{_WITH_PLACES}\n ROOT r = TYPE[6,3] slice(p), slice={{[0:6], [0:3]}}",
+    "twice": f"""{_ALONE}\n {_FIRST}\n b = f32[6,3] slice(s), slice={{[0:6], [0:3]}}
+      ROOT r = f32[6,3] add(f, b)""",
+    "all": f"{_ALONE}\n ROOT r = f32[6,40] slice(s), slice={{[0:6], [0:40]}}",
+    "none that is used": f"{_WITH_PLACES}\n ROOT r = f32[6,40] negate(x)",
+    "no part": f"{_ALONE}\n ROOT r = f32[6,40] negate(s)",
+    "nothing": f"{_ALONE}\n ROOT r = f32[6,0] slice(s), slice={{[0:6], [0:0]}}",
+    "rows too": f"{_ALONE}\n ROOT r = f32[4,3] slice(s), slice={{[0:4], [0:3]}}",
+    "columns too": """t = f32[40,6] transpose(x), dimensions={1,0}
+      s = f32[40,6] sort(t), dimensions={0}, is_stable=true, to_apply=values
+      ROOT r = f32[3,4] slice(s), slice={[0:3], [0:4]}""",
+    "all elements, too": f"""{_ALONE}\n {_FIRST}\n n = f32[6,40] negate(s)
+      ROOT r = (f32[6,3], f32[6,40]) tuple(f, n)""",
+    "itself, too": f"{_ALONE}\n {_FIRST}\n ROOT r = (f32[6,3], f32[6,40]) tuple(f, s)",
+    "a pair, too": f"""{_WITH_PLACES}\n a = f32[6,3] slice(v), slice={{[0:6], [0:3]}}
+      o = (f32[6,40], TYPE[6,40]) opt-barrier(s)\n w = f32[6,40] get-tuple-element(o), index=0
+      ROOT r = (f32[6,3], f32[6,40]) tuple(a, w)""",
+    "no places": f"{_WITH_PLACES.replace('(x, i)', '(x, j)')}\n ROOT r = TYPE[6,3] slice(p), slice={{[0:6], [0:3]}}",
+}
+"""Parts of a sort that falls, as programs take them."""
+
+
+@pytest.mark.parametrize("case", FIRST_PARTS)
+@pytest.mark.parametrize("places", ["s32", "u32"])
+def test_what_is_taken_of_a_falling_sort(case: str, places: str) -> None:
+    lines = FIRST_PARTS[case]
+    if case == "no places":
+        lines = f"k = {places}[6,40] convert(y)\n j = {places}[6,40] add(k, k)\n {lines}"
+    x = f32(np.random.default_rng(3).integers(1, 20, (6, 40)))
+    differential(_FALLING.replace("LINES", lines).replace("TYPE", places), x, x + 1)
+
+
+@pytest.mark.parametrize(
+    "user", ["o = token[] outfeed(s, t)", "w = (f32[40], s32[40]) while(s), condition=once, body=out"]
+)
+def test_a_sort_that_the_host_sees_whole_beside_its_first_elements(user: str) -> None:
+    """Users without a result of their own count, too."""
+    from tests.support.hostio_cases import module as program
+    from tests.support.hostio_cases import run as run_with_host
+
+    more = """placed { a = f32[] parameter(0)  b = f32[] parameter(1)  i = s32[] parameter(2)  j = s32[] parameter(3)
+      ROOT c = pred[] compare(a, b), direction=GT }
+    once { p = (f32[40], s32[40]) parameter(0)  v = f32[40] get-tuple-element(p), index=0
+      a = f32[1] slice(v), slice={[0:1]}  b = f32[] reshape(a)  z = f32[] constant(0)
+      ROOT c = pred[] compare(b, z), direction=GT }
+    out { p = (f32[40], s32[40]) parameter(0)  t = token[] after-all()  o = token[] outfeed(p, t)
+      v = f32[40] get-tuple-element(p), index=0  i = s32[40] get-tuple-element(p), index=1
+      n = f32[40] negate(v)  ROOT r = (f32[40], s32[40]) tuple(n, i) }"""
+    lines = f"""i = s32[40] iota(), iota_dimension=0
+      s = (f32[40], s32[40]) sort(x, i), dimensions={{0}}, to_apply=placed
+      {user}
+      v = f32[40] get-tuple-element(s), index=0
+      ROOT r = f32[3] slice(v), slice={{[0:3]}}"""
+    x = f32(RNG.permutation(40))
+    (first,), ((values, places),), _ = run_with_host(program(lines, "x: f32[40]", more), x, outfeed=True)
+    np.testing.assert_array_equal(values, np.sort(x)[::-1])
+    np.testing.assert_array_equal(x[places], values)
+    np.testing.assert_array_equal(first, values[:3])
+
+
+# --- comparators that look as if they had a key ---------------------------------------------------------------------
+
+_LIKE_KEYS: dict[str, tuple[str, Any]] = {
+    "not less": ("ROOT c = pred[] compare(a, b), direction=GE", lambda x: -x),
+    "not greater": ("ROOT c = pred[] compare(a, b), direction=LE", lambda x: x),
+    "of their difference": (
+        "d = s32[] subtract(a, b)\n z = s32[] constant(0)\n ROOT c = pred[] compare(d, z), direction=LT",
+        lambda x: x,
+    ),
+    "another way on either side": (
+        "m = s32[] constant(-4)\n d = s32[] and(b, m)\n ROOT c = pred[] compare(a, d), direction=LT",
+        lambda x: x >> 2,
+    ),
+    "with another constant on either side": (
+        "k = s32[] constant(-1)\n m = s32[] constant(-4)\n e = s32[] and(a, k)\n d = s32[] and(b, m)\n"
+        " ROOT c = pred[] compare(e, d), direction=LT",
+        lambda x: x >> 2,
+    ),
+    "by another function on either side": (
+        "z = s32[] constant(0)\n p = pred[] compare(i, i), direction=EQ\n q = pred[] compare(j, j), direction=EQ\n"
+        " e = s32[] conditional(p, a, a), true_computation=itself, false_computation=itself\n"
+        " d = s32[] conditional(q, b, b), true_computation=less, false_computation=less\n"
+        " ROOT c = pred[] compare(e, d), direction=LT",
+        lambda x: x >> 2,
+    ),
+}
+"""Comparators of s32 beside what they sort by."""
+
+
+@pytest.mark.parametrize("case", _LIKE_KEYS)
+@pytest.mark.parametrize("length", [7, 100, 300])
+def test_comparators_that_look_like_keys(case: str, length: int) -> None:
+    """Elements differ where the order of equal ones is not defined, and lie in rows of a batch."""
+    lines, key = _LIKE_KEYS[case]
+    text = f"""HloModule m
+    itself {{ ROOT a = s32[] parameter(0) }}
+    less {{ a = s32[] parameter(0)  m = s32[] constant(-4)  ROOT b = s32[] and(a, m) }}
+    order {{ a = s32[] parameter(0)\n b = s32[] parameter(1)
+      i = s32[] parameter(2)\n j = s32[] parameter(3)\n {lines} }}
+    ENTRY e {{ x = s32[3,{length}] parameter(0)\n y = s32[3,{length}] parameter(1)
+      ROOT r = (s32[3,{length}], s32[3,{length}]) sort(x, y), dimensions={{1}}, is_stable=true, to_apply=order }}"""
+    rng = np.random.default_rng(length)
+    x = s32([rng.permutation(length) - length // 2 for _ in range(3)])
+    y = s32(rng.integers(0, 1000, x.shape))
+    order = np.argsort(key(x), axis=1, kind="stable")
+    expected = [np.take_along_axis(a, order, 1) for a in (x, y)]
+    differential(text, x, y, expected=expected, targets=BOTH)

@@ -539,3 +539,23 @@ ENTRY e {{
     p, q = (np.array(value, np.float32).astype(DTYPES[element_type]) for value in (1, least))
     for results in (evaluate(module, p, q), run(module, p, q)):
         assert [(r.shape, float(r.ravel()[0])) for r in results] == [((), least), ((1,), least)]
+
+
+@pytest.mark.parametrize("size", [1, 7, 40])
+@pytest.mark.parametrize(("source", "target"), [("pred", "u1"), ("u1", "pred"), ("pred", "s1"), ("s1", "pred")])
+def test_bits_of_truth_values(source: str, target: str, size: int) -> None:
+    """In lanes a truth value is a mask, and no other type is; alone, and inside of what is computed with it."""
+    rng = np.random.default_rng(size)
+    x = (rng.integers(0, 2, (3, size)) * (-1 if source == "s1" else 1)).astype(DTYPES[source])
+    text = f"""HloModule m
+
+ENTRY e {{
+  x = {source}[3,{size}] parameter(0)
+  r = {source}[3,{size}] reverse(x), dimensions={{1}}
+  y = {target}[3,{size}] bitcast-convert(r)
+  n = {target}[3,{size}] not(y)
+  b = {source}[3,{size}] bitcast-convert(n)
+  ROOT t = ({target}[3,{size}], {target}[3,{size}], {source}[3,{size}]) tuple(y, n, b)
+}}
+"""
+    differential(text, x, targets=("simd128", "relaxed-simd for v8"))

@@ -55,7 +55,7 @@ def test_conditions(tmp_path: Path) -> None:
 
 def test_reasons_are_of_conditions() -> None:
     listed = conditions.all_conditions()
-    assert len({c.key for c in listed}) == len(listed) > 2000
+    assert len({c.key for c in listed}) == len(listed) > 1500
     assert sides.faults(listed, None, sides.reasons()) == []
     assert len(sides.faults(listed, None, {"ops/sort/lower.py: _gone: n > 1 is True": "gone"})) == 1
 
@@ -107,11 +107,41 @@ def test_fails():
 """
 
 
+BY_HAND = """
+import wasmtime
+from xla_wasm.loop.builder import Builder
+from xla_wasm.loop.emit import emit
+from xla_wasm.target import Target
+from xla_wasm.wasm import Module
+
+ENGINE = wasmtime.Engine()
+
+def zeros(count):
+    b = Builder("zeros", 1, 4, Target.named("simd128"), frozenset({0}))
+    b.vectorized(count, lambda i: b.store(0, i, b.const("f32", 0), "f32"))
+    module = Module()
+    module.memory(1)
+    module.add(emit(b.func()))
+    return wasmtime.Module(ENGINE, module.encode())
+
+def test_runs():
+    wasmtime.Instance(wasmtime.Store(ENGINE), zeros(8), [])
+
+def test_does_not_run():
+    zeros(9)
+
+def test_emits_nothing():
+    wasmtime.Instance(wasmtime.Store(ENGINE), wasmtime.Module(ENGINE, "(module)"), [])
+    Builder("rest", 1, 4, Target.named("simd128")).vectorized(5, lambda i: None)
+"""
+
+
 def test_recorded(tmp_path: Path) -> None:
     """A scatter's path by its size, with what its function is about. A test that does not run what it compiles, or
-    fails, does not count."""
+    fails, does not count; without a compile one counts if it emits kernels itself and has an instance."""
     (tmp_path / "test_rows.py").write_text(RECORDED)
-    taken, status = sides.run([str(tmp_path / "test_rows.py"), "-q"])
+    (tmp_path / "test_zeros.py").write_text(BY_HAND)
+    taken, status = sides.run([str(tmp_path), "-q"])
     assert status == 1
     key = "ops/indexing/lower.py: scatter_kernel: scatter.goes_in_lanes()"
     tags = recorder.BATCH | recorder.IN_PLACE
@@ -120,6 +150,10 @@ def test_recorded(tmp_path: Path) -> None:
     assert few[tags][0] == 2 and many[tags][0] == 1
     assert [test.rpartition("::")[2] for test in (*few[tags][1], *many[tags][1])] == ["test_few", "test_many"]
     assert taken.of("ops/indexing/lower.py: _Scatter.goes_in_lanes: self.b.lanes != 4", True) == {}
+    rest = "loop/builder.py: Builder.vectorized: rest > 0"
+    count, tests = taken.of(rest, False)[0]
+    assert count == 1 and tests[0].endswith("::test_runs")
+    assert 0 not in taken.of(rest, True)
     again = recorder.Taken.from_json(taken.to_json())
     assert again.sides == taken.sides
 

@@ -16,7 +16,7 @@ from jax import lax
 from tests.support import seeds
 from tests.support.command_line import Cli
 from tests.support.differential import run
-from xla_wasm import ArgumentError, Artifact, Options, compile, evaluate
+from xla_wasm import ArgumentError, Artifact, Options, compile, evaluate, load
 from xla_wasm.compiler import stages, trace
 from xla_wasm.hlo.ir import Module
 from xla_wasm.jax import lower
@@ -464,3 +464,26 @@ def test_the_command_compares(command: Cli) -> None:
 def test_messages_of_the_command(words: list[str], message: str, command: Cli) -> None:
     code, _, err = command(words[0], "model.hlo", *words[1:])
     assert code == 2 and message in " ".join(err.split())
+
+
+@pytest.mark.parametrize(
+    ("x", "w", "batch"), [((40,), (3, 20), 0), ((3, 24), (3, 4, 20), 1), ((3, 40, 20), (3, 20), 1), ((50,), (2, 3), 0)]
+)
+def test_products_that_sum_nothing(x: tuple[int, ...], w: tuple[int, ...], batch: int) -> None:
+    """Each number of the other side is rounded by a scale of its own, which is a reduction along no dimension."""
+    rng = np.random.default_rng(0)
+    given = [rng.integers(-127, 128, dims).astype(np.float32) for dims in (x, w)]
+    given[1][..., 0] = 127
+    dims = ((tuple(range(0)), tuple(range(0))), (tuple(range(batch)), tuple(range(batch))))
+    module = lower(lambda x, w: lax.dot_general(x, w, dims), *given)
+    (expected,) = evaluate(module, *given)
+    for weights in (1, 0):
+        for target in ("simd128", "relaxed-simd"):
+            name = "xw"[weights]
+            options = Options(target=target, weights=(name,), weight_format={name: "int8"})
+            if given[weights].ndim < 2:
+                continue
+            exe = load(compile(module, options))
+            exe.set(name, given[weights])
+            (found,) = exe.run(given[1 - weights])
+            np.testing.assert_allclose(found, expected, rtol=1e-2, atol=1e-2 * 127 * 127)

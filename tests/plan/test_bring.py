@@ -10,10 +10,11 @@ from typing import Any
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import xla_wasm
 from tests.support import seeds
-from tests.support.closeness import assert_all, same_bits
+from tests.support.closeness import allclose, assert_all, same_bits
 from tests.support.node_host import nodes
 from tests.support.paths import ROOT
 from tests.support.processes import output
@@ -25,6 +26,7 @@ from xla_wasm.host.manifest import Manifest
 from xla_wasm.jax import lower
 from xla_wasm.plan import bring
 from xla_wasm.plan.plan import Plan
+from xla_wasm.reference import evaluate
 from xla_wasm.safetensors import save
 
 Array = Any
@@ -135,3 +137,56 @@ def test_node(version: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     save(tmp_path / "int8.safetensors", {"w": w.astype(np.float32)}, "int8")
     node, _ = nodes()[version]
     output([node, ROOT / "tests/js/parts.test.mjs"], env={"FIXTURES": str(tmp_path)})
+
+
+def _chained(v: Array, w: Array, count: int = 90) -> Array:
+    """More operations than one kernel has."""
+    for _ in range(count):
+        v = jnp.abs(v) - w
+    return v
+
+
+def _above(w: Array) -> Array:
+    return jnp.exp(w - w.max(-1, keepdims=True))
+
+
+def _backwards(w: Array, v: Array) -> Array:
+    return jnp.exp(v[::-1] / 8 + w + v)
+
+
+def _bytes(w: Array) -> Array:
+    return lax.bitcast_convert_type(w, jnp.uint8)
+
+
+SEVERAL: dict[str, tuple[Callable[[Array], Array], bool]] = {
+    "each for itself": (lambda w: _above(w) + w.reshape(200, 8, 12).max(-1)[:, :1], True),
+    "one after another": (lambda w: _chained(w, w), True),
+    "elements after rows": (lambda w: _chained(_above(w), w), False),
+    "rows after elements": (lambda w: jnp.sin(_chained(w, w, 62)[:, ::-1] + w), False),
+    "rows after half rows": (lambda w: jnp.exp(w) + _bytes(w)[:100].reshape(200, 96, 2)[:, :, 0].astype(float), False),
+    "rows after rows backwards": (lambda w: _backwards(w, jnp.tanh(jnp.sin(w) + w[:, ::-1])), False),
+    "columns": (lambda w: jnp.exp(w - w.max(0)), False),
+    "turned": (lambda w: jnp.exp(w) + jnp.transpose(jnp.sin(w).reshape(96, 200)), False),
+    "two ways at once": (lambda w: jnp.exp(w) + _bytes(w)[:, :, 0].astype(float), True),
+    "two ways at once, one backwards": (lambda w: jnp.exp(w) + _bytes(w)[::-1, :, 0].astype(float), False),
+}
+"""Kernels that read a weight of 200 rows, or one that reads it in two ways, and whether it may come in parts."""
+
+
+@pytest.mark.parametrize("case", SEVERAL)
+@pytest.mark.parametrize("threads", [False, True])
+def test_a_weight_that_is_read_several_times(case: str, threads: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    fn, divided = SEVERAL[case]
+    w = np.random.default_rng(0).standard_normal((200, 96)).astype(np.float32)
+    i = np.array([1, 199, 7], np.int32)
+    module = lower(lambda w, i: fn(w)[i], w, i)
+    options = Options(weights=("w",), threads=threads)
+    whole = xla_wasm.load(xla_wasm.compile(module, options))
+    monkeypatch.setattr(bring, "PART", PART)
+    exe = xla_wasm.load(xla_wasm.compile(module, options), threads=2 if threads else 1)
+    assert bool(parts(trace(module, options).plan)) == divided
+    for scale in (1, -3):
+        for host in (whole, exe):
+            host.set("w", w * scale)
+        assert_all(exe.run(i), whole.run(i), same_bits)
+        assert_all(exe.run(i), evaluate(module, w * scale, i), allclose(1e-5, 1e-4))

@@ -228,3 +228,19 @@ def check(rng: np.random.Generator) -> int:
     held = [program.numbers() for _ in range(COUNT)]
     check_states(module, held, [[program.numbers()] for _ in range(3)], state, target=target)
     return moves_in_place(module, Options(target=target, state=tuple(state.items())))
+
+
+@pytest.mark.parametrize("element", ["f32", "u8"])
+@pytest.mark.parametrize("dims", [(40, 32), (3, 40, 24), (40, 8, 9), (2, 3, 40, 17)])
+def test_pads_that_shift_along_one_dimension(dims: tuple[int, ...], element: str) -> None:
+    """Of a dimension before which, and behind which, others stay as they are: what is there is not written again."""
+    rng = np.random.default_rng(3)
+    for d in range(len(dims)):
+        for low in (1, -2):
+            b = Builder("m")
+            state = b.parameter(0, Shape(element, dims))
+            edges = tuple(PaddingDimension(low, -low, 0) if i == d else PaddingDimension() for i in range(len(dims)))
+            module = b.module(b.op("pad", state, b.parameter(1, Shape(element, ())), padding=edges))
+            held = [array(element, rng.integers(0, 100, dims))]
+            for options in ({}, {"threads": True}):
+                check_states(module, held, [[array(element, 7)], [array(element, 8)]], ((0, 0),), **options)

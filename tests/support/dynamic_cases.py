@@ -158,6 +158,9 @@ CASES: tuple[Case, ...] = (
     _case("sort two", "x = f32[<=5] parameter(0)\ni = s32[<=5] parameter(1)\n"
           "ROOT r = (f32[<=5], s32[<=5]) sort(x, i), dimensions={0}, is_stable=true, to_apply=first",
           lambda n, m: (np.round(_numbers(n) / 4), np.arange(n, dtype=_S32))),
+    *(_of(f"reduce {dtype}",
+          f"y = {dtype}[<=5,<=4] convert(x)\nz = f32[] constant(2)\n"
+          "ROOT r = f32[<=4] reduce(y, z), dimensions={0}, to_apply=add") for dtype in ("f8e4m3fn", "f8e5m2fnuz", "bf16")),
     _of("softmax", "z = f32[] constant(0)\ne = f32[<=5,<=4] exponential(x)\ns = f32[<=5] reduce(e, z), dimensions={1}, to_apply=add\n"
         "b = f32[<=5,4] broadcast(s), dimensions={0}\nROOT r = f32[<=5,<=4] divide(e, b)"),
     *(_case(f"batch-norm-{kind}", f"x = f32[<=5,<=4,3] parameter(0)\n"

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from .. import files, reference
@@ -19,7 +20,7 @@ from ..command.running import Files
 from ..compiler import compile
 from ..dataclass import dataclass, replace
 from ..errors import ArgumentError, LimitError, RunError, UnsupportedError, counted, visible
-from ..hlo.ir import Module
+from ..hlo.ir import Instruction, Module
 from ..host.arrays import Array
 from ..host.executor import Executable, load
 from ..options import Options
@@ -28,6 +29,7 @@ from . import compare
 from .draws import ATTEMPTS, KINDS, Draw, Drawing, MadeUpHost
 from .excerpt import Verdict, compiled, grown_tolerance, tolerance_in
 from .isolate import Finding, isolate
+from .nonfinite import Origin, find_origin
 
 if TYPE_CHECKING:
     from ..command.check_options import Devices, Given, Search
@@ -57,12 +59,13 @@ def check(
     """
     facts = {} if facts is None else facts
     trial = _Trial(module, options, own, grid)
-    if search.isolate and trial.devices > 1:
+    if (search.isolate or search.nan) and trial.devices > 1:
         raise UnsupportedError(
-            f"{module.name} runs on {counted(trial.devices, 'device')}, and --isolate judges single "
-            "instructions on one; without it, check shows on which "
-            "devices results differ"
+            f"{module.name} runs on {counted(trial.devices, 'device')}, and {'--nan' if search.nan else '--isolate'} "
+            "runs single instructions on one; without it, check shows on which devices results differ"
         )
+    if search.nan:
+        return _is_finite(console, module, options, trial, Draw(0, own.seed), facts)
     compared = _Comparison(module, tolerance)
     wanted = (own.draws or len(KINDS)) if trial.draws_any else 1
     began, first, failed = time.perf_counter(), None, False
@@ -186,6 +189,49 @@ class _Trial:
 def _keeps_states(module: Module) -> bool:
     """Returns True if an instance goes on from its last run, where the evaluator begins anew."""
     return any(x.opcode in ("rng", "rng-get-and-update-state") for x in module.instructions())
+
+
+def _is_finite(
+    console: Console, module: Module, options: Options, trial: _Trial, draw: Draw, facts: dict[str, Any]
+) -> bool:
+    """Prints where the first NaN or infinity of a result begins. Returns True if there is none."""
+    given = trial.given(draw)
+    with console.status("running instruction by instruction") as status:
+        found = find_origin(
+            module,
+            given.inputs[0],
+            compiled(options),
+            lambda text: status.update(Text(f"running instruction by instruction: {text}")),
+            given.hosts[0],
+        )
+    facts["finite"] = found is None
+    if found is None:
+        console.print("no result has a NaN or an infinity that an instruction began")
+        return True
+    begun = facts["begins"] = []
+    origin: Origin | None = found
+    while origin is not None:
+        x = origin.instruction
+        table = report.table(f"{origin.kind.value} begins", "")
+        _add_instruction(table, x, origin.path, origin.operands)
+        if origin.parameter:
+            table.add_row("comes in with", f"argument '{origin.parameter}'")
+        table.add_row("elements", f"{origin.count:,} of {origin.size:,}, first at {list(origin.at)}")
+        console.print(table)
+        begun.append(
+            {
+                "kind": origin.kind.value,
+                "instruction": x.name,
+                "opcode": x.opcode,
+                "where": x.where,
+                "inside": [*origin.path],
+                "elements": origin.count,
+                "first_at": [*origin.at],
+                "made_of": [*origin.operands],
+            }
+        )
+        origin = origin.cause
+    return False
 
 
 def _isolated(
@@ -365,17 +411,7 @@ class _Comparison:
 def _print_finding(console: Console, found: Finding) -> None:
     x = found.instruction
     table = report.table("first difference", "")
-    table.add_row("instruction", Text(x.name, "bold"))
-    table.add_row("opcode", x.opcode)
-    if found.path:
-        table.add_row("inside", " > ".join(found.path))
-    if x.metadata and x.metadata.op_name:
-        table.add_row("op_name", x.metadata.op_name)
-    if x.metadata and x.metadata.source_file:
-        table.add_row("source", f"{x.metadata.source_file}:{x.metadata.source_line}")
-    table.add_row("result", str(x.shape.without_layout()))
-    for operand in x.operands:
-        table.add_row("operand", f"{operand.name} {operand.shape.without_layout()}")
+    _add_instruction(table, x, found.path)
     if found.company:
         table.add_row("only with", ", ".join(f"{y.name} ({y.opcode})" for y in found.company))
     if found.verdict is not None:
@@ -385,6 +421,22 @@ def _print_finding(console: Console, found: Finding) -> None:
     console.print(table)
     if found.verdict is not None:
         _print_values(console, found.verdict)
+
+
+def _add_instruction(table: Table, x: Instruction, path: Sequence[str], elements: Sequence[str] = ()) -> None:
+    """Adds what is known of an instruction, with `elements` of its operands."""
+    table.add_row("instruction", Text(x.name, "bold"))
+    table.add_row("opcode", x.opcode)
+    if path:
+        table.add_row("inside", " > ".join(path))
+    if x.metadata and x.metadata.op_name:
+        table.add_row("op_name", x.metadata.op_name)
+    if x.metadata and x.metadata.source_file:
+        table.add_row("source", f"{x.metadata.source_file}:{x.metadata.source_line}")
+    table.add_row("result", str(x.shape.without_layout()))
+    for i, operand in enumerate(x.operands):
+        there = f": {elements[i]} there" if elements else ""
+        table.add_row("operand", f"{operand.name} {operand.shape.without_layout()}{there}")
 
 
 def _extent(verdict: Verdict) -> str:

@@ -14,17 +14,15 @@ from collections.abc import Callable, Iterator, Sequence
 import numpy as np
 
 from ..dataclass import dataclass, replace
-from ..errors import RunError, UnsupportedError, XlaWasmError, counted
+from ..errors import RunError, XlaWasmError, counted
 from ..hlo.ir import Computation, Instruction, Module
 from ..ops.dtypes import Array, Value, nested
-from ..ops.exactness import is_constant, is_structure
+from ..ops.exactness import is_constant
 from ..ops.hostio.reference import HostSide
 from ..ops.hostio.transfers import Starts
-from ..ops.table import OPS
 from ..passes import pipeline
 from ..passes.clone import clone
-from ..passes.expand import expand, lower_host_transfers
-from ..reference import Evaluator, evaluate
+from ..reference import evaluate
 from .excerpt import (
     Excerpt,
     Run,
@@ -38,12 +36,8 @@ from .excerpt import (
     tolerance_in,
     users_of,
 )
+from .steps import OPAQUE, Path, Steps, Values, can_run, chosen_branch, prepared, reaching
 
-_CONTROL = frozenset(opcode for opcode, op in OPS.items() if op.control)
-_OPAQUE = frozenset(opcode for opcode, op in OPS.items() if op.effect)
-"""They give another value each time, or need somebody outside: the evaluator's value stands for theirs."""
-_BATCH = 48
-_BATCH_BYTES = 1 << 26
 _WINDOWS = (8, 64, 512)
 _MOST_TRIPS = 1000
 
@@ -57,7 +51,7 @@ class Finding:
     """
 
     instruction: Instruction
-    path: tuple[str, ...]
+    path: Path
     excerpt: Excerpt
     arguments: tuple[Array, ...]
     verdict: Verdict | None
@@ -74,14 +68,14 @@ def isolate(
 ) -> Finding | None:
     """The first instruction of the module that differs on these flattened arguments, and what the host feeds; None if
     none does."""
-    prepared, arguments = _prepared(module, arrays)
-    search = _Search(run, notify, Starts(prepared.instructions()), host)
+    plain, arguments = prepared(module, arrays)
+    search = _Search(run, notify, Starts(plain.instructions()), host)
     with np.errstate(all="ignore"):
         flat = iter(arguments)
-        found = search.computation(prepared.entry, [nested(p.shape, flat) for p in prepared.entry.parameters], ())
+        found = search.computation(plain.entry, [nested(p.shape, flat) for p in plain.entry.parameters], ())
         if found is None:
             flat = iter(arguments)
-            found = search.windows(prepared.entry, [nested(p.shape, flat) for p in prepared.entry.parameters])
+            found = search.windows(plain.entry, [nested(p.shape, flat) for p in plain.entry.parameters])
     if found is None:
         return None
     changed = culprit_pass(found.excerpt.module, found.arguments)
@@ -105,88 +99,27 @@ def culprit_pass(module: Module, arrays: Sequence[Array]) -> str:
     return ""
 
 
-def _prepared(module: Module, arrays: Sequence[Array]) -> tuple[Module, list[Array]]:
-    """The module without layouts and calls, and its arguments with their dimensions as they lie in memory."""
-    declared = module.parameter_shapes or [p.shape for p in module.entry.parameters]
-    leaves = [leaf for shape in declared for _, leaf in shape.leaves() if leaf.is_array]
-    moved = [np.asarray(a).transpose(leaf.minor_to_major[::-1]) for a, leaf in zip(arrays, leaves, strict=True)]
-    prepared = clone(module)
-    for pass_ in pipeline.PASSES[: pipeline.PASSES.index(expand)]:
-        if pass_ is not lower_host_transfers:  # the evaluator knows transfers, not what becomes of them
-            pass_(prepared)
-    shapes = [leaf for p in prepared.entry.parameters for _, leaf in p.shape.leaves() if leaf.is_array]
-    if [s.dimensions for s in shapes] != [a.shape for a in moved]:
-        raise UnsupportedError(f"{module.name}: instructions of a module with dynamic parameters cannot be isolated")
-    return prepared, moved
-
-
-class _Search:
+class _Search(Steps[Finding]):
     def __init__(self, run: Run, notify: Callable[[str], None], starts: Starts, host: HostSide | None):
-        self.run = run
-        self.notify = notify
-        self.evaluator = Evaluator(precise=False, host=host, starts=starts)
+        super().__init__(run, notify, starts, host)
         self._parts: dict[Computation, Excerpt] = {}
 
-    def computation(self, computation: Computation, args: list[Value], path: tuple[str, ...]) -> Finding | None:
-        """The first instruction of a computation that differs on these arguments, judged batch by batch."""
-        values: dict[Instruction, Value] = {}
-        batch: list[Instruction] = []
-        last_use = {operand: i for i, x in enumerate(computation.instructions) for operand in x.operands}
-        total = len(computation.instructions)
-        for i, x in enumerate(computation.instructions):
-            if x.opcode == "parameter":
-                values[x] = args[x.attrs["parameter_number"]]
-                continue
-            alone = x.opcode in _CONTROL or x.opcode in _OPAQUE
-            if alone or len(batch) >= _BATCH or sum(y.shape.bytes for y in batch) > _BATCH_BYTES:
-                found = self._batch(batch, values, path)
-                if found is not None:
-                    return found
-                batch = []
-                values = {y: v for y, v in values.items() if last_use.get(y, total) >= i}
-                self.notify(" > ".join((*path, f"{i} of {counted(total, 'instruction')}")))
-            if x.opcode in _OPAQUE:
-                values[x] = self.evaluator.run(x, [values[o] for o in x.operands])
-            elif alone:
-                found = self._control(x, values, path)
-                if found is not None:
-                    return found
-            else:
-                batch.append(x)
-        return self._batch(batch, values, path)
-
-    def _batch(
-        self, batch: list[Instruction], values: dict[Instruction, Value], path: tuple[str, ...]
+    def look(
+        self, x: Instruction, batch: list[Instruction], values: Values, is_compiled: bool, path: Path
     ) -> Finding | None:
-        """Judges every value of a batch by the operands it was made of, and adds them to `values`."""
-        roots = [x for x in batch if _can_run(x)]
-        actual: dict[Instruction, Value] = {}
-        if roots:
-            part = excerpt("batch", batch if len(batch) == len(roots) else _reaching(batch, roots), roots)
-            try:
-                actual = part.split(self.run(part.module, part.arguments(values.__getitem__)))
-            except XlaWasmError as error:
-                if len(batch) > 1:
-                    half = len(batch) // 2
-                    return self._batch(batch[:half], values, path) or self._batch(batch[half:], values, path)
-                if isinstance(error, RunError):
-                    arguments = tuple(part.arguments(values.__getitem__))
-                    return Finding(batch[0], path, part, arguments, None, note=str(error))
-        for x in batch:
-            operands = [values[o] for o in x.operands]
-            if x not in actual:
-                values[x] = self.evaluator.run(x, operands)
-                continue
-            values[x] = actual[x]
-            if judge(self.evaluator, x, actual[x], operands) is not None:
-                found = self._confirmed(x, batch, values, path)
-                if found is not None:
-                    return found
-        return None
+        """Judges a value by the operands that it was made of."""
+        if not is_compiled or judge(self.evaluator, x, values[x], [values[o] for o in x.operands]) is None:
+            return None
+        return self._confirmed(x, batch, values, path)
 
-    def _confirmed(
-        self, x: Instruction, batch: list[Instruction], values: dict[Instruction, Value], path: tuple[str, ...]
-    ) -> Finding | None:
+    def failed(self, x: Instruction, values: Values, error: XlaWasmError, path: Path) -> Finding | None:
+        """A trap is a finding."""
+        if not isinstance(error, RunError):
+            return None
+        part = excerpt("batch", [x], [x])
+        return Finding(x, path, part, tuple(part.arguments(values.__getitem__)), None, note=str(error))
+
+    def _confirmed(self, x: Instruction, batch: list[Instruction], values: Values, path: Path) -> Finding | None:
         """`x` compiled by itself on the same operands or, if it is right then, with ever more of what stands before
         it."""
         alone = excerpt(x.name, [x], [x])
@@ -202,7 +135,7 @@ class _Search:
             return Finding(x, path, alone, tuple(arguments), verdict)
         end, size = batch.index(x) + 1, 2
         while size < 2 * end:
-            found = self._window(_reaching(batch[max(end - size, 0) : end], [x]), [x], values, path)
+            found = self._window(reaching(batch[max(end - size, 0) : end], [x]), [x], values, path)
             if found is not None:
                 return found
             size *= 2
@@ -212,8 +145,8 @@ class _Search:
         self,
         window: Sequence[Instruction],
         roots: Sequence[Instruction],
-        values: dict[Instruction, Value],
-        path: tuple[str, ...],
+        values: Values,
+        path: Path,
     ) -> Finding | None:
         """Returns a finding if these instructions, compiled together, fail to run, or differ at a root by more than
         their rounding errors can explain."""
@@ -235,9 +168,9 @@ class _Search:
 
     # --- loops and branches -------------------------------------------------------------------------------------
 
-    def _control(self, x: Instruction, values: dict[Instruction, Value], path: tuple[str, ...]) -> Finding | None:
+    def control(self, x: Instruction, values: Values, path: Path) -> Finding | None:
         operands = [values[o] for o in x.operands]
-        if not _can_run(x) or not all(holds_arrays(o.shape) for o in x.operands):
+        if not can_run(x) or not all(holds_arrays(o.shape) for o in x.operands):
             values[x] = self.evaluator.run(x, operands)
             return None
         inner = self._loop(x, operands[0], path) if x.opcode == "while" else self._branch(x, operands, path)
@@ -264,7 +197,7 @@ class _Search:
             note="what it calls agrees, compiled by itself, on every state it gets",
         )
 
-    def _loop(self, x: Instruction, state: Value, path: tuple[str, ...]) -> Value | Finding:
+    def _loop(self, x: Instruction, state: Value, path: Path) -> Value | Finding:
         """The final state, or what differs in the body or condition."""
         body, condition = x.called
         trip = 0
@@ -284,21 +217,12 @@ class _Search:
             state = self.evaluator(body, state)
             trip += 1
 
-    def _branch(self, x: Instruction, operands: list[Value], path: tuple[str, ...]) -> Value | Finding:
-        selector, count = operands[0], len(x.called)
-        index = (
-            (0 if selector else 1)
-            if selector.dtype == bool
-            else int(selector)
-            if 0 <= int(selector) < count
-            else count - 1
-        )
+    def _branch(self, x: Instruction, operands: list[Value], path: Path) -> Value | Finding:
+        index = chosen_branch(x, operands[0])
         found = self._called(x.called[index], [operands[1 + index]], (*path, f"{x.name}, branch {index}"))
         return found if found is not None else self.evaluator(x.called[index], operands[1 + index])
 
-    def _called(
-        self, computation: Computation, args: list[Value], path: tuple[str, ...], first: bool = True
-    ) -> Finding | None:
+    def _called(self, computation: Computation, args: list[Value], path: Path, first: bool = True) -> Finding | None:
         """The first instruction that differs in a computation: each is looked at the first time, and later if the whole
         differs."""
         parameters = computation.parameters
@@ -341,18 +265,18 @@ class _Search:
     def _natural(
         self,
         window: Sequence[Instruction],
-        values: dict[Instruction, Value],
+        values: Values,
         users: dict[Instruction, list[Instruction]],
         root: Instruction,
     ) -> Finding | None:
-        roots = [x for x in outputs_of(window, users, root) if holds_arrays(x.shape) and x.opcode not in _OPAQUE]
-        return self._window(_reaching(window, roots), roots, values, ()) if roots else None
+        roots = [x for x in outputs_of(window, users, root) if holds_arrays(x.shape) and x.opcode not in OPAQUE]
+        return self._window(reaching(window, roots), roots, values, ()) if roots else None
 
     def _cut(
         self,
         found: Finding,
         window: list[Instruction],
-        values: dict[Instruction, Value],
+        values: Values,
         users: dict[Instruction, list[Instruction]],
         root: Instruction,
     ) -> Finding:
@@ -386,25 +310,9 @@ def _pieces(body: Sequence[Instruction], size: int) -> Iterator[list[Instruction
     """Runs of at most `size` instructions; what cannot be compiled as part of one is a run of its own."""
     piece: list[Instruction] = []
     for x in body:
-        if piece and (len(piece) >= size or x.opcode in _OPAQUE or piece[-1].opcode in _OPAQUE):
+        if piece and (len(piece) >= size or x.opcode in OPAQUE or piece[-1].opcode in OPAQUE):
             yield piece
             piece = []
         piece.append(x)
     if piece:
         yield piece
-
-
-def _can_run(x: Instruction) -> bool:
-    """Returns True if the value of an instruction can be asked of compiled code and says something about it."""
-    if is_structure(x) or x.opcode in _OPAQUE or is_constant(x):
-        return False
-    return holds_arrays(x.shape) and all(holds_arrays(o.shape) for o in x.operands)
-
-
-def _reaching(window: Sequence[Instruction], roots: Sequence[Instruction]) -> list[Instruction]:
-    """Returns the instructions of `window` that the roots need, themselves included."""
-    needed = dict.fromkeys(roots)
-    for x in reversed(window):
-        if x in needed:
-            needed.update(dict.fromkeys(x.operands))
-    return [x for x in window if x in needed]

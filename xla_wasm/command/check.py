@@ -56,6 +56,9 @@ def check(
     With --isolate, every instruction is compiled anew and judged by itself.
     The first that differs is printed: its name, source line and shapes, and its values both ways.
 
+    With --nan, the first instruction is printed that gives a NaN or an infinity which its operands had not, where a
+    result has it from. Exit code 1 if there is one.
+
     With --weight-format, results are compared with those of weights in f32 instead: the greatest and the mean
     difference of each, and the cosine. They only fail beyond --tolerance.
     """
@@ -92,6 +95,8 @@ def check(
             [("the instruction", reproducer), *(("its inputs", reproducer.with_name(p.name)) for p in beside)],
             [module, *own],
         )
+    if search.nan and isolate:
+        raise ArgumentError("--nan and --isolate search for two things: leave one out")
     source = module_of(module, "check", given.dim)
     options = Options(target=engine.target, tune=engine.tune)
     with (

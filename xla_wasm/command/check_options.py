@@ -36,6 +36,13 @@ class Search:
     isolate: Annotated[
         bool, typer.Option("--isolate", help="Find the first instruction that differs, in loops and branches too.")
     ] = False
+    nan: Annotated[
+        bool,
+        typer.Option(
+            "--nan",
+            help="Find where the first NaN or infinity of a result begins, in place of comparing.",
+        ),
+    ] = False
     reproducer: Annotated[
         Path | None,
         typer.Option(

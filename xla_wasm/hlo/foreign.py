@@ -1,4 +1,5 @@
-"""Readers and writers of formats that are not HLO's, as `Module.from_stablehlo` and its like call them.
+"""Tools of `Module` that `hlo` knows nothing about: readers and writers of formats that are not HLO's, and the search
+for a NaN.
 
 `xla_wasm/__init__.py` hands them in.
 """
@@ -8,16 +9,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-Converter = Callable[..., Any]
+Tool = Callable[..., Any]
 """Gives a `hlo.ir.Module`, or takes one first."""
-_sources: dict[str, Callable[[], Converter]] = {}
+_sources: dict[str, Callable[[], Tool]] = {}
 
 
-def hand_in(converters: dict[str, Callable[[], Converter]]) -> None:
-    """Registers the readers and writers by name, as functions that give them, so that none is imported early."""
-    _sources.update(converters)
+def hand_in(tools: dict[str, Callable[[], Tool]]) -> None:
+    """Registers tools by name, as functions that give them, so that none is imported early."""
+    _sources.update(tools)
 
 
-def convert(name: str, *args: Any, **options: Any) -> Any:
-    """Returns the result of the reader or writer of that name: "from_stablehlo", "from_exported" or "to_stablehlo"."""
+def apply(name: str, *args: Any, **options: Any) -> Any:
+    """Returns the result of the tool of that name: "from_jax", "from_stablehlo", "from_exported", "to_stablehlo" or
+    "explain_nonfinite"."""
     return _sources[name]()(*args, **options)

@@ -208,9 +208,9 @@ class Module:
         `shapes` gives the sizes of arguments that the program leaves open (`tensor<?x3xf32>`): a list of sizes for each
         argument in their order, or by name.
         """
-        from .foreign import convert
+        from .foreign import apply
 
-        return convert("from_stablehlo", data, shapes)
+        return apply("from_stablehlo", data, shapes)
 
     @staticmethod
     def from_exported(data: bytes | bytearray | memoryview, dims: Any = None) -> Module:
@@ -219,9 +219,9 @@ class Module:
         `dims` gives the sizes of symbolic dimensions, as in {"b": 8}, or ranges of them, as in {"b": range(1, 129)}.
         Raises ParseError and UnsupportedError, and ArgumentError for `dims`.
         """
-        from .foreign import convert
+        from .foreign import apply
 
-        return convert("from_exported", data, dims)
+        return apply("from_exported", data, dims)
 
     @staticmethod
     def from_bytes(data: str | bytes | bytearray | memoryview) -> Module:
@@ -246,9 +246,21 @@ class Module:
     def to_stablehlo(self) -> str:
         """StableHLO text, in MLIR's generic form. Raises UnsupportedError, which names the instruction, for what
         StableHLO cannot say."""
-        from .foreign import convert
+        from .foreign import apply
 
-        text: str = convert("to_stablehlo", self)
+        text: str = apply("to_stablehlo", self)
+        return text
+
+    def explain_nonfinite(self, *arrays: Any, target: str = "simd128", nan: bool = True, infinity: bool = True) -> str:
+        """Says where the first NaN of the results on these flattened arguments begins, or else the first infinity: in
+        which instruction of which line, and where the infinity does that a NaN is made of. "" if there is none, or only
+        infinities of constants and of arguments.
+
+        Each instruction is compiled for `target` and run once more. Raises UnsupportedError for dynamic arguments.
+        """
+        from .foreign import apply
+
+        text: str = apply("explain_nonfinite", self, arrays, target, nan, infinity)
         return text
 
     def instructions(self) -> Iterator[Instruction]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
-from typing import Any, Literal, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from ..artifact import Artifact
 from ..dataclass import dataclass
@@ -26,6 +26,10 @@ from .replicas import raise_named, run_together
 from .shards import GlobalSlot, global_slots
 from .thread_pool import threads_of_run
 from .untrusted import UNTRUSTED, check_handed
+
+if TYPE_CHECKING:
+    from ..hlo.ir import Module
+    from .nonfinite import Watch
 
 T = TypeVar("T")
 
@@ -188,6 +192,7 @@ class Executable(OnDevices):
         *arrays: Any,
         out: Sequence[Array] | None = None,
         as_dict: Literal[False] = False,
+        check_nan: bool | Module = False,
         infeed: Source | None = None,
         outfeed: Sink | None = None,
         send: Mapping[str, Sink] | None = None,
@@ -201,6 +206,7 @@ class Executable(OnDevices):
         *arrays: Any,
         out: Sequence[Array] | None = None,
         as_dict: bool = False,
+        check_nan: bool | Module = False,
         infeed: Source | None = None,
         outfeed: Sink | None = None,
         send: Mapping[str, Sink] | None = None,
@@ -222,7 +228,12 @@ class Executable(OnDevices):
 
         While it runs, the module takes items from `infeed` and, by name, from those in `recv`: iterables, or queues
         with a method `get`. It hands arrays to `outfeed` and those in `send`: functions, or objects with a method
-        `append` or `put`.
+        method `append` or `put`.
+
+        With `check_nan`, a NaN or an infinity in a result or a state is an error, NonFiniteError, which names the
+        instruction and the source line in which it begins; True where the module was compiled in this process, else the
+        module. It costs a copy of arguments and states and a look at the results, and for the error a run of each
+        instruction by itself.
         """
         check_alone(self.manifest)
         budget = self._budget()
@@ -233,8 +244,17 @@ class Executable(OnDevices):
             self._transfers.begin(HostIO(infeed, outfeed, send, recv)),
             out,
         )
+        watch = self._watch(check_nan, job.arrays) if check_nan is not False else None
         results = self._first.use(lambda instance: self._run(instance, job, Loopback()), self._held.keys(), budget)
+        if watch is not None:
+            watch.check(results)
         return self._named(results) if as_dict else results
+
+    def _watch(self, check_nan: bool | Module, arrays: Sequence[Array]) -> Watch:
+        from .nonfinite import Watch, source_of
+
+        artifact, physical, _ = self._origin
+        return Watch(source_of(artifact, check_nan, self.manifest, physical), self.manifest, arrays, self.get)
 
     def input(self, name: str) -> Array:
         """The memory of an input as an array of its dtype and shape, to be written before a run:

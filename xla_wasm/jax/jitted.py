@@ -67,6 +67,10 @@ _CONFIGURATION = (
 """Settings of JAX that change what a function is traced to."""
 
 
+_DEBUG = attrgetter("jax_debug_nans", "jax_debug_infs")
+"""Settings of JAX by which results are looked at."""
+
+
 class Stats(NamedTuple):
     """Counts of the work of a function that `jit` made."""
 
@@ -120,7 +124,8 @@ def jit(
     are a `Resident` each, which is read when somebody asks for its value; it is for the next call, after which it is
     gone, as a donated array is. `options` are those of `xla_wasm.Options` (tune, weight_format, callbacks, winograd,
     threads, prepared) and the limits of `xla_wasm.load` (memory_limit, fuel, timeout). `platform` picks JAX's lowering
-    rules, as in `lower`.
+    rules, as in `lower`. With JAX's settings `jax_debug_nans` and `jax_debug_infs`, results that have a NaN or an
+    infinity are a NonFiniteError, which says where it begins.
     """
     settings = Settings(static_argnums, static_argnames, weights, state, target, platform, cache, results, options)
 
@@ -243,7 +248,11 @@ class Jitted:
             return self.__wrapped__(*args, **kwargs)
         variant = self._variants.get(key) or self._variant(key, args, kwargs)
         program, convert = variant.program, variant.convert
-        values = program.keep.run(program.executable, convert(leaves), leaves, convert)
+        arrays = convert(leaves)
+        look = self._look_at_results(program, arrays, args, kwargs)
+        values = program.keep.run(program.executable, arrays, leaves, convert)
+        if look is not None:
+            look(values)
         with self._counting:
             self._runs += 1
         results = convert.results(values, self._in_jax)
@@ -251,6 +260,29 @@ class Jitted:
             results, new = results[: -len(variant.updates)], results[-len(variant.updates) :]
             self._update(args, kwargs, variant.updates, new)
         return variant.restore(results)
+
+    def _look_at_results(
+        self, program: _Program, arrays: Sequence[Any], args: Sequence[Any], kwargs: Mapping[str, Any]
+    ) -> Callable[[Sequence[Any]], None] | None:
+        """Returns a function that raises NonFiniteError for results that jax_debug_nans and jax_debug_infs do not
+        allow; None if neither is set."""
+        import jax
+
+        nan, infinity = _DEBUG(jax.config)
+        if not (nan or infinity):
+            return None
+        import numpy as np
+
+        from ..host.nonfinite import complain
+
+        before = [np.array(x) for x in arrays]  # a state is another one afterwards
+        manifest = program.artifact.manifest
+
+        def look(values: Sequence[Any]) -> None:
+            named = ((r["name"], np.asarray(x)) for r, x in zip(manifest["results"], values))
+            complain(named, lambda: self.lower(*args, **kwargs), before, self._name, manifest["target"], nan, infinity)
+
+        return look
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         """As a function of a class: a method."""

@@ -27,7 +27,6 @@ from .tiles import (
     chain_of,
     group_of_rows,
     packs_panels,
-    parts_of_k,
     takes_quads,
     unpacks,
 )
@@ -71,16 +70,19 @@ class _Writer:
         self.quads = quads(b, g.types, self.loads.rhs) if takes_quads(g, tile, b.target) else None
         self.sums = InnerProducts(self.loads, self.quads)
         self.blocks = Blocks(self.sums)
+        self.spreads = tile.mr > 1 and tile.streams == tile.mr and tile.nr == 1
+        """True if the rows of a tile are streams through memory of their own."""
         self.split = self._split()
-        self.is_column = tile.nr == g.n == 1 and tile.mr % g.lanes == 0
+        self.is_column = tile.nr == g.n == 1
         """True if results along rows lie side by side, and so make vectors."""
 
     def _split(self) -> int:
         """Returns the number of outer dimensions that enclose the panel loop. The others, short rows of a convolution,
-        share each panel."""
+        share each panel, unless there is but one, which their streams pass."""
         split, rows = len(self.g.outer), self.g.m
         while (
             split
+            and not self.spreads
             and not self.g.outer[split - 1][2]
             and rows * self.g.outer[split - 1][0] <= 4 * ROWS
             and rows < ROWS // 2
@@ -90,25 +92,23 @@ class _Writer:
         return split
 
     def outer_loops(self, split: bool) -> None:
-        """Loops over the outer dimensions. The outermost loop of more than one trip is the range that callers may
-        `split`."""
+        """Loops over the outer dimensions. The outermost loop is the range that callers may `split`."""
         sizes = [size for size, _, _ in self.g.outer[: self.split]]
-        chunked = next((d for d, size in enumerate(sizes) if size > 1), -1) if split else len(sizes)
 
         def level(index: Index) -> None:
             d = len(index)
             if d == len(sizes):
-                self.groups(index, chunked < 0)
+                self.groups(index, split and not sizes)
             else:
-                with self.b.loop(sizes[d], chunked=d == chunked) as i:
+                with self.b.loop(sizes[d], chunked=split and not d) as i:
                     level((*index, i))
 
         level(())
 
     def groups(self, outer: Index, chunked: bool) -> None:
         """Splits the rows into groups that stay cached while all panels pass."""
-        mr, nr, span = self.tile.mr, self.tile.nr, self.tile.span
-        if mr > 1 and self.tile.streams == mr and nr == 1:
+        nr, span = self.tile.nr, self.tile.span
+        if self.spreads:
             self.spread_rows(outer, chunked)
         elif span:
             with self.b.loop(-(-self.g.n // nr) // span, span * nr, chunked=chunked) as n:
@@ -135,7 +135,7 @@ class _Writer:
 
     def columns(self, group: Group, chunked: bool, first: Affine = ZERO) -> None:
         """All panels for a group of rows."""
-        if parts_of_k(self.g, self.tile):
+        if self.tile.part:
             assert not chunked, "the groups of rows are the range"
             self.by_parts(group)
         else:
@@ -211,7 +211,7 @@ class _Writer:
         for the same reason."""
         b, g, lanes, nr, memory = self.b, self.g, self.g.lanes, self.tile.nr, self.scratch
         assert memory is not None
-        dtype, width, length = g.types.accumulator, nr // lanes, parts_of_k(g, self.tile)
+        dtype, width, length = g.types.accumulator, nr // lanes, self.tile.part
         padded, rows_in_all, row_stride = -(-g.n // nr) * nr, group.tiles * self.tile.mr + group.rest, length + lanes
         waiting = group_of_rows(g, self.tile) * row_stride
 
@@ -289,7 +289,7 @@ class _Writer:
             sums = fold(b, tuple(count for count, _ in g.segments), beginning, g.lanes, segment)
         if nr > 1:
             self.finish_tile(rows, panel, sums)
-        elif b.vector is not None and rows.m.coefficient(b.vector):
+        elif b.vector is not None:
             vectors = [[self.sums.totals(sums[r : r + g.lanes])] for r in range(0, rows.count, g.lanes)]
             self.finish(replace(rows, apart=g.lanes), vectors, panel.n, 1)
         else:

@@ -28,10 +28,10 @@ def pack_kernel(
     `along_k` tells that k is what lies contiguously in memory. Unless a loop is open already, the loop over panels is
     the range that callers may split.
     """
+    assert b.lanes == g.lanes, "what computes the right side has as many lanes as the sums"
     lanes, stripe, stripes, rows = b.lanes, tile.stripe, tile.stripes, g.packed_rows
     pointer = b.pointer(out)
     apart = packed_size(g, tile) // stripes
-    transposes = along_k and lanes == g.lanes
 
     def columns(n: Affine, first: int | None, count: int, start: Affine) -> None:
         """A panel's columns from `n` on. `first` is that column if it is known, so that no vector runs along n."""
@@ -82,7 +82,7 @@ def pack_kernel(
         start = base + (n if first is None else Affine(first)) * (rows // stripes)
         whole, rest = divmod(count, stripe)
         last = start + whole * apart
-        if not transposes:
+        if not along_k:
             columns(n, first, count, start)
         else:
             if whole:
@@ -101,7 +101,7 @@ def pack_kernel(
         with b.loop(g.n, chunked=True) as n:
             b.vectorized(rows, lambda k: b.store(out, base + n * rows + k, element(k, n), g.types.right_element))
     else:
-        panels(b, g.n, tile.nr, not transposes, panel)
+        panels(b, g.n, tile.nr, not along_k, panel)
 
 
 def word(b: Builder, numbers: Sequence[Val]) -> Val:

@@ -94,8 +94,9 @@ class Quads:
 
         def four(loop: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
             vectors = [self.four(x.pointer, x.start + k + r * x.m_stride, x.pure) for r in range(rows)]
+            assert loop is not None, "quads are taken of longer runs"
             for u in range(lanes):
-                if u and loop:
+                if u:
                     b.barrier(loop, sums)
                 sums = add([b.splat_lane(vector, u) for vector in vectors], k + 2 * u, sums)
             return sums

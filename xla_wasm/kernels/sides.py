@@ -175,9 +175,10 @@ class Loads:
         moved = b.and_(b.shr_s(x, 3), self.constants.f16_bits)
         return b.mul(b.bitcast(moved, "f32"), self.constants.f16_unit)
 
-    def loads_two(self, dtype: str) -> bool:
-        """Returns True if one load gives two vectors."""
-        return dtype in ("bf16", "f16") and self.g.types.accumulator == "f32"
+    @staticmethod
+    def loads_two(dtype: str) -> bool:
+        """Returns True if one load gives two vectors, which are widened to f32."""
+        return dtype in ("bf16", "f16")
 
     def scales_at(self, outer: Index, n: Affine) -> Right:
         """The scales of the panel from column `n` on."""

@@ -75,7 +75,8 @@ class Gemm:
 
     types: Types
     outer: tuple[tuple[int, int, int], ...]
-    """Batches, or a convolution's images and rows: (size, lhs stride, stride in the packed rhs: 0 if shared)."""
+    """Batches, or a convolution's images and rows: (size, lhs stride, stride in the packed rhs: 0 if shared). What a
+    kernel is written for has none of size 1."""
     m: int
     m_stride: int
     n: int
@@ -139,6 +140,9 @@ class Tile:
     span: int = 0
     """Panels that all rows pass before the next ones, a part of the range for threads to share; 0: the range is that of
     the rows."""
+    part: int = 0
+    """Steps along k that pass all panels before the next ones, while sums wait in scratch memory; 0: all of k at
+    once."""
 
     @property
     def stripe(self) -> int:
@@ -231,7 +235,19 @@ twelve.
 def tile(g: Gemm, target: Target) -> Tile:
     """The tile for a product."""
     found = _tile(g, target)
+    found = replace(found, part=_part(g, found))
     return replace(found, span=_span(g, found)) if target.threads else found
+
+
+def _part(g: Gemm, tile: Tile) -> int:
+    """The steps of a part of k. Of many long rows few would stay cached, and all panels come from beyond the caches for
+    so few."""
+    if not chain_of(g) or g.k_stride or packs_panels(g, tile) or g.types.in_blocks or g.segments or tile.nr == 1:
+        return 0
+    if g.m <= 4 * ROWS or not all(right for _, _, right in g.outer):
+        return 0
+    half = _CHAIN // 2
+    return next((length for length in range(half, half // 2, -1) if g.run % length == 0), 0)
 
 
 def _span(g: Gemm, tile: Tile) -> int:
@@ -246,10 +262,9 @@ def _span(g: Gemm, tile: Tile) -> int:
         or groups < 2
         or groups >= _SPANS
         or panels < 2 * groups
-        or parts_of_k(g, tile)
+        or tile.part
+        or g.outer
     ):
-        return 0
-    if any(size > 1 for size, _, _ in g.outer):
         return 0
     return max(
         width for width in range(1, panels + 1) if panels % width == 0 and panels // width >= min(_SPANS, panels)
@@ -290,7 +305,7 @@ def reads_in_place(g: Gemm, tile: Tile) -> bool:
     if tile.nr == 1:
         return g.n == 1 and g.types.right_element == g.types.accumulator and not shared
     left = g.m * g.k * TYPES[g.types.left_element].bytes
-    fits = g.types.right_element == g.types.accumulator and tile.nr > 1 and g.n % tile.nr == 0
+    fits = g.types.right_element == g.types.accumulator and g.n % tile.nr == 0
     return fits and not shared and not g.segments and left <= CACHE and g.m <= 2 * ROWS
 
 
@@ -302,28 +317,14 @@ def chain_of(g: Gemm) -> int:
     return -(-g.run // (parts * g.lanes)) * g.lanes
 
 
-def parts_of_k(g: Gemm, tile: Tile) -> int:
-    """The length of the parts of k of which each passes all panels before the next one; 0 if all of k does at once.
-
-    Of many long rows few would stay cached, and all panels come from beyond the caches for so few.
-    """
-    if not chain_of(g) or g.k_stride or packs_panels(g, tile) or g.types.in_blocks or g.segments or tile.nr == 1:
-        return 0
-    if g.m <= 4 * ROWS or not all(right for _, _, right in g.outer):
-        return 0
-    half = _CHAIN // 2
-    return next((length for length in range(half, half // 2, -1) if g.run % length == 0), 0)
-
-
 def group_of_rows(g: Gemm, tile: Tile) -> int:
     """Returns the number of rows, a multiple of the tile's, that pass a panel before the next one: they stay cached
     meanwhile."""
     blocks = g.m // tile.mr
     if g.k_stride:
         return blocks * tile.mr
-    length = parts_of_k(g, tile)
-    most = CACHE // ((length or g.k) * TYPES[g.types.left_element].bytes)
-    rows = min(max(g.m // _SHARES, ROWS // 4), 2 * ROWS if length else ROWS, most)
+    most = CACHE // ((tile.part or g.k) * TYPES[g.types.left_element].bytes)
+    rows = min(max(g.m // _SHARES, ROWS // 4), 2 * ROWS if tile.part else ROWS, most)
     most = max(rows // tile.mr, 4)
     if blocks <= most:
         return blocks * tile.mr
@@ -348,21 +349,9 @@ def packs_panels(g: Gemm, tile: Tile) -> bool:
 def takes_quads(g: Gemm, tile: Tile, target: Target) -> bool:
     """Returns True if the kernel takes products in quads of bytes where the engine does so exactly; Cranelift has no
     instruction that does."""
-    if (
-        RELAXED_SIMD not in target.features
-        or target.tune == WASMTIME
-        or not g.types.pairs
-        or g.types.in_blocks
-        or g.k_stride
-    ):
+    if RELAXED_SIMD not in target.features or target.tune == WASMTIME or not g.types.pairs:
         return False
-    if (
-        g.types.left not in BYTES
-        or g.types.right not in BYTES
-        or tile.stripes > 1
-        or tile.streams > 1
-        or tile.nr % (2 * g.lanes)
-    ):
+    if g.types.left not in BYTES or g.types.right not in BYTES or tile.nr % (2 * g.lanes):
         return False
     return g.m >= _QUAD_ROWS and g.run >= _PAIRS
 
@@ -371,8 +360,7 @@ def scratch_size(g: Gemm, tile: Tile) -> int:
     """The elements of memory of its own that the kernel needs: for a panel that it packs, or for sums that wait."""
     if packs_panels(g, tile) or unpacks(g):
         return g.k * tile.nr
-    length = parts_of_k(g, tile)
-    return group_of_rows(g, tile) * (length + g.lanes + -(-g.n // tile.nr) * tile.nr) if length else 0
+    return group_of_rows(g, tile) * (tile.part + g.lanes + -(-g.n // tile.nr) * tile.nr) if tile.part else 0
 
 
 def scales_of(g: Gemm) -> Gemm:

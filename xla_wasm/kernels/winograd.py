@@ -190,9 +190,8 @@ def winograd_pack(b: Builder, w: Winograd, tile: Tile, out: int, weights: Callab
                     )
 
     whole = w.outputs // nr
-    if whole:
-        with b.loop(whole, nr, chunked=True) as n:
-            panel(n, n * w.inputs, nr)
+    with b.loop(whole, nr, chunked=True) as n:
+        panel(n, n * w.inputs, nr)
     if w.outputs % nr:
         panel(Affine(whole * nr), Affine(whole * nr * w.inputs), w.outputs % nr)
 

@@ -120,20 +120,18 @@ def linearize(index: tuple[Affine, ...], dims: tuple[int, ...]) -> Affine:
 def digit(value: Affine, divisor: int, size: int) -> Affine | None:
     """`value // divisor % size`, or None if it would need a division at run time."""
     period = divisor * size
+    if any(c % period for _, c in value.values):
+        return None
     high = Affine(
         value.const % period // divisor,
         tuple((x, c // divisor) for x, c in value.loops if c % divisor == 0 and c % period),
-        tuple((x, c // divisor) for x, c in value.values if c % divisor == 0 and c % period),
     )
-    low = Affine(
-        value.const % divisor,
-        tuple((x, c) for x, c in value.loops if c % divisor),
-        tuple((x, c) for x, c in value.values if c % divisor),
-    )
-    below, bounds = low.range(), high.range()
-    if below is None or below[0] < 0 or below[1] >= divisor:
-        return None
-    return high if bounds is not None and bounds[0] >= 0 and bounds[1] < size else None
+    low = Affine(value.const % divisor, tuple((x, c) for x, c in value.loops if c % divisor))
+    for part, bound in ((low, divisor), (high, size)):
+        bounds = part.range()
+        if bounds is None or bounds[0] < 0 or bounds[1] >= bound:
+            return None
+    return high
 
 
 def delinearize(position: Affine, dims: tuple[int, ...]) -> tuple[Affine, ...] | None:
@@ -146,8 +144,6 @@ def delinearize(position: Affine, dims: tuple[int, ...]) -> tuple[Affine, ...] |
         return (ZERO,) * len(dims)
     if sum(size != 1 for size in dims) <= 1:
         return tuple(position if size != 1 else ZERO for size in dims)
-    if not all(dims):
-        return (ZERO,) * len(dims)  # there is nothing to read
     strides, stride = [], 1
     for size in reversed(dims):
         strides.append(stride)

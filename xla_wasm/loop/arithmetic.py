@@ -74,12 +74,10 @@ class Arithmetic:
         return self._val("const", (), dtype, 1, pattern)
 
     def const(self, dtype: str, number: float | int | bool) -> Val:
-        """A constant of an integer type (wrapped to its width), pred or a float type (rounded to it)."""
+        """A constant of an integer type (wrapped to its width), pred or a float type (rounded to it; no finite number
+        beyond those of f32)."""
         if dtype == "f32":
-            try:
-                pattern = struct.unpack("<I", struct.pack("<f", number))[0]
-            except OverflowError:
-                pattern = 0x7F800000 if number > 0 else 0xFF800000
+            pattern = struct.unpack("<I", struct.pack("<f", number))[0]
         elif dtype == "f64":
             pattern = struct.unpack("<Q", struct.pack("<d", number))[0]
         elif dtype in WIDE:
@@ -94,7 +92,7 @@ class Arithmetic:
 
     def splat(self, x: Val, lanes: int) -> Val:
         """`x` in all of `lanes` lanes."""
-        if x.lanes == lanes or lanes == 1:
+        if x.lanes == lanes:
             return x
         return self._val("splat", (x,), x.dtype, lanes, block=None)
 
@@ -179,17 +177,17 @@ class Arithmetic:
         return self.add(self.mul(x, y), z)
 
     def contracted(self, x: Val, y: Val, z: Val) -> Val:
-        """`x * y + z` as the target rounds it in vectors, for single numbers too: an element has the same value
+        """`x * y + z` as a fused target rounds it in vectors, for single numbers too: an element has the same value
         wherever it is computed."""
         lanes = max(x.lanes, y.lanes, z.lanes)
-        if lanes > 1 or not self.target.fused:
+        if lanes > 1:
             return self.fma(x, y, z)
         wide = 2 if x.dtype == "f64" else 4
         return self.lane(self._op("madd", *(self.splat(v, wide) for v in (x, y, z))), 0)
 
     def fnma(self, x: Val, y: Val, z: Val) -> Val:
-        """`z - x * y`, fused like `fma`."""
-        if self.target.fused and x.dtype in ("f32", "f64") and max(x.lanes, y.lanes, z.lanes) > 1:
+        """`z - x * y` of floats, fused like `fma`."""
+        if self.target.fused and max(x.lanes, y.lanes, z.lanes) > 1:
             return self._op("nmadd", x, y, z)
         return self.sub(z, self.mul(x, y))
 
@@ -226,14 +224,12 @@ class Arithmetic:
         source = x.dtype
         if source == dtype:
             return x
-        if x.op == "const" and source == "s32" and dtype in ("f32", "f64"):
-            return self.const(dtype, wrap(x.imm, "s32"))
+        if x.op == "const" and source in ("s32", "u32") and dtype in ("f32", "f64"):
+            return self.const(dtype, wrap(x.imm, source))
         if dtype == "pred":
             return to_pred(self, x) if source in SMALL_FLOATS else self.ne(x, self.const(source, 0))
         if source == "pred":
             return self.select(x, self.const(dtype, 1), self.const(dtype, 0))
-        if x.op == "const" and source in ("s32", "u32") and dtype in ("f32", "f64"):
-            return self.const(dtype, wrap(x.imm, source))
         if source in SMALL_FLOATS:
             return self.convert(to_f32(self, x), dtype)
         if dtype in SMALL_FLOATS:
@@ -368,7 +364,7 @@ class Arithmetic:
 
     def any_true(self, mask: Val) -> Val:
         """Returns a scalar that is true if any lane is set."""
-        return mask if mask.lanes == 1 else self._val("any_true", (mask,), "pred", 1)
+        return self._val("any_true", (mask,), "pred", 1)
 
     def splat_lane(self, x: Val, lane: int) -> Val:
         """One lane of a vector in all its lanes."""

@@ -23,7 +23,7 @@ class Builder(Arithmetic):
     """Builds one `Func`.
 
     `lanes` is the step of this kernel's vector loops: 4, or 2 where any 64-bit type takes part, or 8 or 16 where no
-    type is wider than 16 or 8 bits; 1 forbids vectors. Values made by `load_lanes`, `extend_low`, `narrow` and the like
+    type is wider than 16 or 8 bits. Values made by `load_lanes`, `extend_low`, `narrow` and the like
     have their own. `target` says which operations there are. `pointers` is the number of buffers, `written` those it
     stores to.
     """
@@ -105,11 +105,8 @@ class Builder(Arithmetic):
         return address, offset
 
     def lanes_at(self, index: Index) -> int:
-        """The lanes of a value at an index: one where that is the same for all lanes of a vector."""
-        if self.vector is None:
-            return 1
-        varies = any(i.coefficient(self.vector) or any(v.lanes > 1 for v, _ in i.values) for i in index)
-        return self.lanes if varies else 1
+        """The lanes of a value at an index of loops: one where that is the same for all lanes of a vector."""
+        return self.lanes if any(i.coefficient(self.vector) for i in index) else 1
 
     def at_lane(self, index: Affine, vector: Loop | None, lane: int) -> Affine:
         """The index of one lane, of those that run along the loop `vector` and of those of values."""
@@ -127,7 +124,7 @@ class Builder(Arithmetic):
         if lane_values:
             return self._gather(base, index, dtype, pure)
         address, offset = self.address(base, index, TYPES[dtype].bytes)
-        lanes = self.lanes if stride and self.vector else 1
+        lanes = self.lanes if stride else 1
         guard = self._innermost_guard(address.block)
         shared = pure and guard is None
         block = address.block if shared else guard if pure else self.stack[-1]
@@ -138,8 +135,9 @@ class Builder(Arithmetic):
         return self._clean(val)
 
     def load_splat(self, base: Val, index: Affine, dtype: str, pure: bool = True) -> Val:
-        """The element at `index`, which no loop along lanes changes, in all lanes of a vector."""
-        if self.target.tune != V8 or TYPES[dtype].bytes * self.lanes != 16 or self.lanes > 4:
+        """The element at `index`, which no loop along lanes changes, in all lanes of a vector; of a type that fills
+        lanes of 32 or 64 bits."""
+        if self.target.tune != V8:
             return self.splat(
                 self.load_at(base, index, dtype, pure), self.lanes
             )  # Cranelift has a detour through integer registers
@@ -198,19 +196,12 @@ class Builder(Arithmetic):
     def store_at(self, base: Val, index: Affine, value: Val, dtype: str) -> None:
         """As `store`, at the address `base`."""
         stride = index.coefficient(self.vector)
-        if any(v.lanes > 1 for v, _ in index.values):
-            for k in range(self.lanes):
-                vector, scalar = self.vector, self.at_lane(index, self.vector, k)
-                self.vector = None
-                self.store_at(base, scalar, self.lane(value, k), dtype)
-                self.vector = vector
-            return
-        if stride and self.vector:
+        if stride:
             value = self.splat(value, self.lanes)
         elif value.lanes > 1:
             raise AssertionError("a vector has no single place to go")
         address, offset = self.address(base, index, TYPES[dtype].bytes)
-        self.stack[-1].statements.append(Store(address, offset, value, dtype, stride if self.vector else 0))
+        self.stack[-1].statements.append(Store(address, offset, value, dtype, stride))
 
     def store_lanes(self, base: Val, index: Affine, value: Val, dtype: str) -> None:
         """Writes a vector to consecutive elements from `index` on, whichever loop runs along lanes."""
@@ -271,6 +262,7 @@ class Builder(Arithmetic):
 
     def carry(self, loop: Loop, init: Val, lanes: int = 1) -> Carry:
         """A value carried by the innermost open loop; set its `next` before closing, take its `result` after."""
+        assert not loop.chunked, "callers split the trips of a chunked loop"
         init = self.splat(init, lanes)
         carry = Carry(init, Val("carry", (), init.dtype, init.lanes, None, loop.body))
         carry.value.imm = carry
@@ -300,12 +292,8 @@ class Builder(Arithmetic):
         """
         lanes = self.lanes
         whole = -(-extent // lanes) if padded else extent // lanes
-        if lanes == 1:
-            with self.loop(extent, chunked=chunked) as i:
-                body(i)
-            return
-        if whole and (whole > 1 or chunked or extent >= lanes or padded):
-            with self.loop(whole, lanes, vector=True, chunked=chunked and whole > 0) as i:
+        if whole:
+            with self.loop(whole, lanes, vector=True, chunked=chunked) as i:
                 body(i)
         rest = extent - whole * lanes
         if rest > 0:

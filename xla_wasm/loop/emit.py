@@ -74,7 +74,7 @@ class _Emitter(Values):
             return
         inductions = {c: v for c, v in loop.inductions.items() if v in self.uses.counts}
         if not any(c > 0 for c in inductions):
-            inductions[1] = loop.inductions.get(1) or Val("induction", (), "s32", 1, 1, loop.body)
+            inductions[1] = Val("induction", (), "s32", 1, 1, loop.body)
         begin, end = self.bounds(loop) if loop.chunked else (None, None)
         if loop.chunked:
             self.op("block", None)

@@ -135,7 +135,7 @@ def _copy(loop: Loop, statements: list[Straight], slopes: dict[Val, int], shift:
         args, imm = tuple(copies.get(a, a) for a in s.args), s.imm
         if s.op in _LOADS:
             imm = (imm[0] + slopes.get(args[0], 0) * shift, *imm[1:])
-        if args != s.args or imm != s.imm:
-            copies[s] = copy = Val(s.op, args, s.dtype, s.lanes, imm, body)
-            copy.pinned = s.pinned
-            body.statements.append(copy)
+        # What is the same in all trips stands outside of the loop, so this is another value.
+        copies[s] = copy = Val(s.op, args, s.dtype, s.lanes, imm, body)
+        copy.pinned = s.pinned
+        body.statements.append(copy)

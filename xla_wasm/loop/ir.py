@@ -65,9 +65,9 @@ class Loop:
     """Runs `body` for its variable from 0 in steps of `step` below `trips * step`, at least once.
 
     With `chunked` its trips are a part of the kernel's range, which callers split into chunks: those between the
-    kernel's `begin` and `end` are made, which may be none. With a `condition` there is no variable and no count:
-    another trip follows as long as that value of the body holds. `lanes` > 1 marks the loop whose variable runs along
-    the lanes of vectors.
+    kernel's `begin` and `end` are made, which may be none, and they carry nothing. With a `condition` there is no
+    variable and no count: another trip follows as long as that value of the body holds. `lanes` > 1 marks the loop
+    whose variable runs along the lanes of vectors.
     """
 
     trips: int

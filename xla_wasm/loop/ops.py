@@ -127,7 +127,7 @@ mulhi                         tt>t   u32          -            -      .
 and or xor andnot             tw>t   int,pred     -            -      v128
 not                           t>t    int,pred     -            -      v128
 shl shr_s shr_u               ti1>t  int          -            -      .
-shift_lanes                   ti>t   int          shift        -      .
+shift_lanes                   tw>t   int          shift        -      .
 clz                           t>t    word         -            -      =
 popcnt                        t>t    word,u8x16   -            -      =
 # comparisons

@@ -24,24 +24,18 @@ def is_parallel(
     `written` and `scratch` are numbers of arguments: the first are shared by all threads, of the others each thread has
     its own. `same`: arguments that lie where an argument with a lower number does.
     """
-    if not is_split(func) or func.trips < 2:
-        return False
-    verified = verify(func)
-    if verified.opaque:
+    accesses = _accesses(func)
+    if accesses is None:
         return False
     places: dict[int, list[Access]] = {}
-    for access in verified.accesses:
-        if len(access.form.pointers) != 1:
-            return False
+    for access in accesses:
         (number,) = access.form.pointers
         places.setdefault((same or {}).get(number, number), []).append(access)
-    for number, accesses in places.items():
-        if number not in scratch and not any(a.written for a in accesses):
+    for number, own in places.items():
+        if number not in scratch and not any(a.written for a in own):
             continue
-        placed = _chunked(func, accesses)
-        if placed is None or not (
-            _begins_anew(placed) if number in scratch else number in written and _apart(placed, func.trips)
-        ):
+        placed = _chunked(func, own)
+        if placed is None or not (_begins_anew(placed) if number in scratch else number in written and _apart(placed)):
             return False
     return True
 
@@ -49,18 +43,22 @@ def is_parallel(
 def bytes_a_trip(func: Func, number: int) -> int:
     """Returns the number of bytes that each trip of the range has of argument `number`, behind those of the trip
     before; 0 if a trip touches others."""
-    verified = verify(func)
-    if not is_split(func) or verified.opaque:
-        return 0
     slab = 0
-    for access in _chunked(func, [a for a in verified.accesses if number in a.form.pointers]) or []:
+    for access in _chunked(func, [a for a in _accesses(func) or () if number in a.form.pointers]) or ():
         bounds = access.bounds(access.others)
-        if bounds is None or len(access.form.pointers) > 1 or access.distance <= 0 or slab not in (0, access.distance):
+        if bounds[0] < 0 or bounds[1] > access.distance or slab not in (0, access.distance):
             return 0
         slab = access.distance
-        if bounds[0] < 0 or bounds[1] > slab:
-            return 0
     return slab
+
+
+def _accesses(func: Func) -> list[Access] | None:
+    """The accesses of a kernel that does nothing but the trips of its range; None if it does more, or if nobody knows
+    which arguments it touches."""
+    verified = verify(func)
+    if not is_split(func) or verified.opaque or not all(a.form.pointers for a in verified.accesses):
+        return None
+    return verified.accesses
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,11 +82,11 @@ class _ChunkedAccess:
         """The other loops of the form."""
         return tuple((other, c) for other, c in self.form.loops if other is not self.loop)
 
-    def bounds(self, loops: tuple[tuple[Loop, int], ...]) -> Bounds | None:
-        """The first byte and the one after the last, as these loops leave them, in a trip of the number 0; None if they
-        are unknown."""
+    def bounds(self, loops: tuple[tuple[Loop, int], ...]) -> Bounds:
+        """The first byte and the one after the last, as these loops leave them, in a trip of the number 0."""
         found = self.access.facts.form_bounds(Form((), self.form.const, loops, self.form.values))
-        return found and (found[0] + self.access.reach[0], found[1] + self.access.reach[1])
+        assert found, "the verifier lets no address have the variable of a loop without a count"
+        return found[0] + self.access.reach[0], found[1] + self.access.reach[1]
 
 
 def _chunked(func: Func, accesses: Iterable[Access]) -> list[_ChunkedAccess] | None:
@@ -103,6 +101,8 @@ def _chunked(func: Func, accesses: Iterable[Access]) -> list[_ChunkedAccess] | N
         distance = dict(form.loops).get(loop, 0) * loop.step
         low, high = access.facts.variables[loop]
         first, last = -(-low // loop.step), high // loop.step
+        if first > last:
+            continue  # its condition never holds
         shifted = replace(form, const=form.const - distance * firsts[loop])
         whole = (first, last) == (0, loop.trips - 1)
         found.append(_ChunkedAccess(access, loop, shifted, distance, firsts[loop] + first, firsts[loop] + last, whole))
@@ -145,25 +145,27 @@ class _Place:
         return self.first == self.last
 
 
-def _apart(accesses: list[_ChunkedAccess], trips: int) -> bool:
+def _apart(accesses: list[_ChunkedAccess]) -> bool:
     """Returns True if the places of one trip's accesses are none of another's.
 
     Each trip has a slab of its own, of what it moves on by; slabs repeat in all larger distances that other loops go,
     which a common divisor stands for. What one trip alone does may lie in its slab, or where no slab of another trip
     is.
     """
-    distances = {a.distance for a in accesses if a.first != a.last}
+    repeated = [a for a in accesses if a.first != a.last]
+    distances = {a.distance for a in repeated}
     if len(distances) > 1 or distances == {0}:
         return False
     slab = distances.pop() if distances else 0
+    # The trips that have slabs; one before or after them may touch what lies beyond.
+    begin = min((a.first for a in repeated), default=0)
+    trips = range(begin, max((a.last + 1 for a in repeated), default=0))
     period = 0
     places: list[_Place] = []
     for a in accesses:
-        large = [(other, c) for other, c in a.others if slab and abs(c) * other.step >= abs(slab) * trips]
+        large = [(other, c) for other, c in a.others if slab and abs(c) * other.step >= abs(slab) * len(trips)]
         period = gcd(period, *(c * other.step for other, c in large))
         bounds, extent = a.bounds(tuple(one for one in a.others if one not in large)), a.bounds(a.others)
-        if bounds is None or extent is None:
-            return False
         at = a.distance * a.first if a.first == a.last else 0
         ends = a.distance * a.first, a.distance * a.last
         places.append(
@@ -172,9 +174,9 @@ def _apart(accesses: list[_ChunkedAccess], trips: int) -> bool:
     return _in_slabs(places, trips, slab, period) and _one_by_one([p for p in places if p.once], period)
 
 
-def _in_slabs(places: list[_Place], trips: int, slab: int, period: int) -> bool:
-    """Returns True if each trip's places lie in its slab, or at least in no other's, where places that differ by a
-    period are the same."""
+def _in_slabs(places: list[_Place], trips: range, slab: int, period: int) -> bool:
+    """Returns True if the places of each of these trips lie in its slab, and what a trip does alone at least in no
+    other's, where places that differ by a period are the same."""
     everywhere = [p for p in places if not p.once]
     if not everywhere:
         return True
@@ -184,26 +186,28 @@ def _in_slabs(places: list[_Place], trips: int, slab: int, period: int) -> bool:
         rest = _nearest(apart, period)
         if abs(rest) >= abs(slab):
             period = gcd(period, rest)
-    if period and period < abs(slab) * trips:
+    if period and period < abs(slab) * len(trips):
         return False
     spans = [(start, start + p.high - p.low) for p in everywhere for start in (_nearest(p.low - origin, period),)]
     low, high = min(start for start, _ in spans), max(end for _, end in spans)
     if high - low > abs(slab):
         return False
+    # The slabs in the order in which they lie in memory.
+    ordered = trips if slab > 0 else trips[::-1]
+    first = origin + low + slab * ordered[0]
     for place in places:
-        if not place.once or all(place.high <= p.extent[0] or p.extent[1] <= place.low for p in everywhere):
+        if not place.once or all(_disjoint(place.extent, p.extent) for p in everywhere):
             continue
-        if period and place.high - place.low > period:
-            return False
-        # Slabs begin less than a period from the first and end less than two from it.
-        for shift in range(-2, 3) if period else (0,):
-            start = (place.low - origin) % period + shift * period if period else place.low - origin
-            for first, last in ((0, place.first - 1), (place.first + 1, trips - 1)):
-                if first <= last:
-                    ends = slab * first, slab * last
-                    if start < max(ends) + high and min(ends) + low < start + place.high - place.low:
-                        return False
+        start, size = place.low - first, place.high - place.low
+        for at in (start % period, start % period - period) if period else (start,):
+            met = range(max((at - high + low) // abs(slab) + 1, 0), min(-(-(at + size) // abs(slab)), len(trips)))
+            if any(ordered[k] != place.first for k in met[:2]):
+                return False
     return True
+
+
+def _disjoint(a: Bounds, b: Bounds) -> bool:
+    return a[1] <= b[0] or b[1] <= a[0]
 
 
 def _nearest(number: int, period: int) -> int:
@@ -213,5 +217,12 @@ def _nearest(number: int, period: int) -> int:
 
 def _one_by_one(places: list[_Place], period: int) -> bool:
     """Returns True if what different trips alone do lies apart."""
-    pairs = [(a, b) for i, a in enumerate(places) for b in places[:i] if a.first != b.first]
-    return not pairs or not period and all(a.high <= b.low or b.high <= a.low for a, b in pairs)
+    for i, a in enumerate(places):
+        for b in places[:i]:
+            if a.first == b.first or _disjoint(a.extent, b.extent):
+                continue
+            # Where both repeat, one has to lie between those of the other.
+            behind = (b.low - a.low) % period if period else 0
+            if behind < a.high - a.low or behind + b.high - b.low > period:
+                return False
+    return True

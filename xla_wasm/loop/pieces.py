@@ -19,10 +19,9 @@ _CHUNKS = 32
 
 
 def is_split(func: Func) -> bool:
-    """Returns True if a kernel does nothing but the trips of its range, which carry nothing to the next: then callers
-    may split it."""
+    """Returns True if a kernel does nothing but the trips of its range: then callers may split it."""
     effects = [s for s in func.body.statements if not isinstance(s, Val)]
-    return bool(effects) and all(isinstance(s, Loop) and s.chunked and not s.carries for s in effects)
+    return bool(effects) and all(isinstance(s, Loop) and s.chunked for s in effects)
 
 
 def piece(func: Func) -> int:

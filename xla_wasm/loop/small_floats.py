@@ -96,7 +96,7 @@ def to_f32(b: Arithmetic, x: Val) -> Val:
 
 def _from_bf16(b: Arithmetic, x: Val) -> Val:
     word = b.word(x)
-    if word.op == "bitcast" and word.args[0].op == "bitcast" and word.args[0].args[0].op == "shr_u":
+    if word.args[0].op == "bitcast" and word.args[0].args[0].op == "shr_u":
         # The high half of a word, from where `_to_bf16` left it.
         word = word.args[0].args[0].args[0]
         return b.bitcast(b.and_(word, b.const("s32", -65536)), "f32")

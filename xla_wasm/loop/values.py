@@ -54,7 +54,7 @@ class Values:
                 self.op(name)
         elif val.lanes == 1:
             self.composed(val.op, val.args)
-        elif val.op == "mul" and val.lanes == 16:
+        elif val.op == "mul":
             self.product_of_bytes(*val.args)
         else:
             self.lane_by_lane(val)
@@ -103,19 +103,18 @@ class Values:
             self.value(args[0])
             self.op(f"{reg}.const", 1 if dtype == "pred" else -1)
             self.op(f"{reg}.xor")
-        elif op == "andnot":
+        else:
+            assert op == "andnot", f"no scalar form of {op} on {dtype}"
             self.value(args[0])
             self.value(args[1])
             self.op(f"{reg}.const", -1)
             self.op(f"{reg}.xor")
             self.op(f"{reg}.and")
-        else:
-            raise AssertionError(f"no scalar form of {op} on {dtype}")
 
     def lane_by_lane(self, val: Val) -> None:
         """A vector operation without an instruction: each lane by its scalar form."""
         args = [(a, self.temporary(a)) for a in val.args]
-        mask = val.dtype == "pred" and val.op != "select"
+        mask = val.dtype == "pred"
         result = self.out.local("v128")
         for k in range(val.lanes):
             if k:
@@ -449,17 +448,14 @@ class Values:
         self.op("local.get", result)
 
     def shift_lanes(self, val: Val) -> None:
-        """A shift whose amount differs by lane, or has 64 bits."""
+        """A shift whose amount differs by lane, or has 64 bits; it is as wide as what is shifted."""
         x, amount = val.args
         if val.lanes > 1:
             self.lane_by_lane(val)
             return
         self.value(x)
         self.value(amount)
-        source, target = register(amount.dtype), register(x.dtype)
-        if source != target:
-            self.op("i32.wrap_i64" if target == "i32" else "i64.extend_i32_u")
-        self.op(f"{target}.{val.imm}")
+        self.op(f"{register(x.dtype)}.{val.imm}")
 
     def shl(self, val: Val) -> None:
         """A shift by one amount for all lanes."""

@@ -266,6 +266,8 @@ class _Verifier:
         self.loops.append(loop)
         self.carried.update(loop.carries)
         self.block(loop.body, facts.inside(loop))
+        if loop.chunked and loop.carries:
+            self.fail(name, "is chunked, and carries something from trip to trip")
         self.open.append(loop.body)
         self.count += 1
         for carry in loop.carries:

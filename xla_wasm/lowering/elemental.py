@@ -61,9 +61,7 @@ class Elemental:
         return result
 
     def _alive(self, value: Any) -> bool:
-        block = (value[0] if isinstance(value, list) else value).block
-        stack = self.b.stack
-        return block.level < len(stack) and stack[block.level] is block
+        return (value[0] if isinstance(value, list) else value).block in self.b.stack
 
     def _compute(self, x: Instruction, index: Index) -> Any:
         known = self.known.get(x)

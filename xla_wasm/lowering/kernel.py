@@ -9,7 +9,7 @@ from ..dataclass import dataclass, field
 from ..hlo.index_map import row_major_strides
 from ..hlo.ir import Instruction
 from ..hlo.types import TYPES
-from ..loop.affine import Affine, Index
+from ..loop.affine import ZERO, Affine, Index
 from ..loop.builder import Builder
 from ..loop.ir import Touch, Val
 from .elemental import Elemental
@@ -51,12 +51,7 @@ class Kernel:
 
     def address(self, source: Source) -> Val:
         """Returns the address where an array starts, for `Builder.invoke`."""
-        pointer = self.b.pointer(source.number)
-        return (
-            self.b.add(pointer, self.b.const("u32", source.offset * TYPES[source.dtype].bytes))
-            if source.offset
-            else pointer
-        )
+        return self.b.pointer(source.number)
 
     def invoke_each(
         self,
@@ -96,7 +91,7 @@ class Kernel:
                     continue
                 element = TYPES[s.dtype].bytes
                 own = prod(s.dims) if s.number in whole else prod(s.dims) // count
-                at = Affine(s.offset) if s.number in whole else first * own + s.offset
+                at = ZERO if s.number in whole else first * own
                 address, offset = b.address(b.pointer(s.number), at, element)
                 args.append(b.add(address, b.const("u32", offset)) if offset else address)
                 is_scratch = s.number in whole and s not in shared

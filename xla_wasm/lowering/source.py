@@ -20,16 +20,15 @@ def misplaced(x: Instruction) -> AssertionError:
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """An array in a buffer of the kernel: element strides by dimension and the first element's position."""
+    """An array in a buffer of the kernel, which begins with its first element: element strides by dimension."""
 
     number: int
     dtype: str
     dims: tuple[int, ...]
     strides: tuple[int, ...]
-    offset: int = 0
 
     def position(self, index: Index) -> Affine:
-        position = Affine(self.offset) if self.offset else ZERO
+        position = ZERO
         for i, stride in zip(index, self.strides):
             if stride:
                 position = position + i * stride

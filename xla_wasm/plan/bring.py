@@ -45,7 +45,7 @@ def _bytes_a_trip(step: Step, buffer: Buffer) -> int:
     """Returns the number of bytes of a buffer that each trip of a step reads behind those of the trip before, and no
     others; 0 if that is not so."""
     numbers = [number for number, view in enumerate(step.arguments) if view.buffer.root() is buffer]
-    if step.func is None or any(step.arguments[number].offset for number in numbers):
+    if step.func is None:
         return 0
     found = {bytes_a_trip(step.func, number) for number in numbers}
     return found.pop() if len(found) == 1 else 0

@@ -38,9 +38,8 @@ class Setting:
     """Weights come so, too."""
 
 
-def plan_module(module: Module, target: Target, lay: Callable[[Plan], None], setting: Setting | None = None) -> Plan:
+def plan_module(module: Module, target: Target, lay: Callable[[Plan], None], setting: Setting) -> Plan:
     """The whole plan of a canonical module. `lay` gives each buffer its address."""
-    setting = setting or Setting()
     plan = _build(module, target, setting)
     for leaf, data in setting.initial.items():
         plan.parameters[leaf].buffer.data = data

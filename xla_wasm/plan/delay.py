@@ -46,7 +46,8 @@ class _Order:
             buffers = {v.buffer for v in step.arguments}
             if step.kind != "kernel":
                 return
-            if late and written.isdisjoint(buffers) and used.isdisjoint(_written(step)):
+            if late and written.isdisjoint(buffers):
+                assert used.isdisjoint(_written(step)), "what is written has not been read before, but at a loop's end"
                 early.append(step)
                 continue
             if late and old in buffers:
@@ -65,4 +66,4 @@ def _written(step: Step) -> list[Buffer]:
 def _may_overwrite(step: Step, old: Buffer) -> bool:
     """Returns True if the first thing that a step writes may lie where it reads this."""
     allowed = (1,) if step.func is None else step.in_place
-    return step.kind == "kernel" and any(step.arguments[k].buffer is old for k in allowed)
+    return any(step.arguments[k].buffer is old for k in allowed)

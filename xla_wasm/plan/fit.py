@@ -16,7 +16,7 @@ from ..hlo.op import Kind, Read
 from ..loop.affine import ZERO, Affine, Index, delinearize, linearize
 from ..loop.ir import Block, Loop, Val
 from ..lowering.source import place
-from ..lowering.table import has_kernel, is_expression
+from ..lowering.table import has_kernel
 from ..ops.reading import reads, record
 from .cost import ROW
 
@@ -70,14 +70,14 @@ class Walk:
         if self.available(x):
             return
         if self.known is not None and x is self.known[0]:
-            if index != self.known[1]:
-                self.misfit = x
+            assert index == self.known[1], f"{x.where}: what finishes a product takes its elements in order"
             return
         about = record(x)
         home = self.homes.get(x, ())
-        if not is_expression(x) or index[: len(home)] != home or not self.allowed(x, index, inside):
+        if index[: len(home)] != home:
             self.misfit = x
             return
+        self.note(x, index, inside)
         if about.elementwise:
             for o in x.operands:
                 self.value(o, index if o.shape.rank == len(index) else (), inside)
@@ -86,12 +86,11 @@ class Walk:
             at = self.read(read, o, index)
             if at is not None:
                 self.value(o, at, x if read.box else inside)
-            elif not (self.available(o) and read.map.keeps_order):
+            elif not self.available(o):  # else it is a reshape of what lies in memory, which keeps its order
                 self.misfit = o
 
-    def allowed(self, x: Instruction, index: Index, inside: Instruction | None) -> bool:
-        """Returns True if `x` may be computed here, as far as its operands let it."""
-        return True
+    def note(self, x: Instruction, index: Index, inside: Instruction | None) -> None:
+        """`x` is computed at an index."""
 
     def read(self, read: Read, o: Instruction, index: Index) -> Index | None:
         """The index at which an operand is read; None if it would take a division."""
@@ -129,17 +128,14 @@ class RowWalk(Walk):
         self.moved: set[Instruction] = set()
         """Values of the row that something needs in another order, or a part of."""
 
-    def allowed(self, x: Instruction, index: Index, inside: Instruction | None) -> bool:
-        """Reductions are computed beside the loops of the row, not inside them: there it would be once for each
-        element."""
+    def note(self, x: Instruction, index: Index, inside: Instruction | None) -> None:
         if record(x).accumulates:
-            return inside is None or (x, index) in self.per_row
-        if x.shape.dimensions == self.full and index[: self.rows] == self.row:
+            assert inside is None or (x, index) in self.per_row, f"{x.where}: once for each element, not for each row"
+        elif x.shape.dimensions == self.full and index[: self.rows] == self.row:
             if inside is None or not _covers(index[self.rows :], self.full[self.rows :]):
                 self.moved.add(x)
             else:
                 self.loops.setdefault(x, {})[inside] = None
-        return True
 
     def group(self, roots: list[Instruction], inner: list[Instruction], dear: list[Instruction]) -> Instruction | None:
         """Follows the kernel of these results; the misfit. What is `dear` has to be read where its row or its element
@@ -183,7 +179,7 @@ class RowWalk(Walk):
 
 def _covers(index: Index, dims: tuple[int, ...]) -> bool:
     """Returns True if an index, which stays inside these dimensions, runs over all of them, with a loop for each."""
-    return all(size == 1 or any(c == 1 and loop.trips == size for loop, c in i.loops) for i, size in zip(index, dims))
+    return all(size == 1 or [(c, loop.trips) for loop, c in i.loops] == [(1, size)] for i, size in zip(index, dims))
 
 
 def anywhere(x: Instruction) -> Index:

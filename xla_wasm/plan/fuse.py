@@ -64,7 +64,7 @@ def _is_there(x: Instruction, readers: Readers) -> bool:
 
 def _accumulates(x: Instruction, readers: Readers) -> bool:
     """It computes an element from many, and more than once if a loop around it does not follow its own."""
-    return x.shape.is_tuple or record(x).accumulates and not _is_finished(x, readers)
+    return record(x).accumulates and not _is_finished(x, readers)
 
 
 def _is_finished(x: Instruction, readers: Readers) -> bool:
@@ -98,7 +98,7 @@ def _is_shared(x: Instruction, readers: Readers) -> bool:
 
 def _is_stored(x: Instruction, readers: Readers) -> bool:
     """It is a weight as it is stored, of which elements are looked up, or its scales."""
-    return x.shape.is_array and WEIGHT_FORMAT in x.attrs and not is_widening(x)
+    return WEIGHT_FORMAT in x.attrs and not is_widening(x)
 
 
 def _is_heavy(x: Instruction, readers: Readers) -> bool:
@@ -139,7 +139,7 @@ def _renames_memory(x: Instruction) -> bool:
     """Returns True if `x` only renames indices of what lies in a buffer, so that reading through it costs nothing."""
     while record(x).view:
         (x,) = x.operands
-    return not record(x).cost and not record(x).elementwise
+    return not record(x).cost
 
 
 Places = dict[tuple[Instruction, tuple[IndexMap, ...]], float]
@@ -152,7 +152,7 @@ def _seen_through(read: Read, places: Places) -> Places:
     if read.map.keeps_order:
         return places
     m = read.map
-    share = prod(m.domain) / prod(m.dims) if read.kind is Kind.MAP and m.one_to_one and 0 not in m.dims else 1.0
+    share = prod(m.domain) / prod(m.dims) if read.kind is Kind.MAP and m.one_to_one else 1.0
     return {(kernel, (*maps, m)): part * share for (kernel, maps), part in places.items()}
 
 
@@ -231,7 +231,7 @@ def follows(user: Instruction, x: Instruction) -> bool:
     """Returns True if a reader takes each element of `x` once, in the same order."""
     about = record(user)
     in_order = about.elementwise or about.view and about.reads(user)[0].map.keeps_order
-    return in_order and user.shape.is_array and user.shape.size == x.shape.size
+    return in_order and user.shape.size == x.shape.size
 
 
 def _is_strided(x: Instruction) -> bool:

@@ -7,7 +7,6 @@ from collections.abc import Mapping, Sequence
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
 from ..loop.affine import Index
-from ..lowering.table import is_expression
 from ..ops.conv.plan import depthwise, winograd_tile
 from ..ops.reading import reads, record
 from .cost import dear_among
@@ -46,7 +45,7 @@ class Fusion:
 
     def available(self, x: Instruction) -> bool:
         """Returns True if an array lies in memory."""
-        return x in self.buffered and not x.shape.is_tuple
+        return x in self.buffered
 
     # --- each kernel by itself --------------------------------------------------------------------------------------
 
@@ -76,7 +75,7 @@ class Fusion:
 
     def _misfit(self, x: Instruction, inner: list[Instruction]) -> Instruction | None:
         """Returns the instruction of `inner` that the kernel of `x` cannot compute; None if there is none."""
-        alone = next((y for y in inner if y is not x and _is_alone(y) and not self.available(y)), None)
+        alone = next((y for y in inner if y is not x and record(y).product), None)
         if alone is not None or not _splits(inner) or is_flat([x], inner):
             return alone
         return Walk(self._inside(x)).root(x)
@@ -114,15 +113,13 @@ class Fusion:
         for reading, packed in zip(right_sides(y, product), (y.operands[1], *y.operands[3:])):
             while not self.available(packed):
                 inner = computed([reading], self.available)
-                misfit = next((z for z in inner if z is not reading and _is_alone(z)), None)
-                if misfit is None:
-                    misfit = (
-                        packed
-                        if lanes_of(inner) != lanes
-                        else Walk(self.available).root(reading)
-                        if _splits(inner)
-                        else None
-                    )
+                misfit = (
+                    packed
+                    if lanes_of(inner) != lanes
+                    else Walk(self.available).root(reading)
+                    if _splits(inner)
+                    else None
+                )
                 if misfit is None:
                     break
                 self.give_buffer(misfit)
@@ -211,8 +208,3 @@ def _splits(inner: list[Instruction]) -> bool:
     has an index."""
     held = set(inner)
     return any(record(y).view and y.operands[0] in held and reads(y)[0].map.is_split for y in inner)
-
-
-def _is_alone(x: Instruction) -> bool:
-    """Returns True if an instruction is never part of a larger kernel."""
-    return record(x).product or not is_expression(x)

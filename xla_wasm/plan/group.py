@@ -94,7 +94,7 @@ def decided_by_one(computation: Computation, weights: Mapping[Instruction, int])
             numbers[x] = weights[x]
         elif x.opcode in ("constant", "iota"):
             numbers[x] = 0
-        elif x.operands and not record(x).effect and all(o in numbers for o in x.operands):
+        elif x.operands and not _asks_host(x) and all(o in numbers for o in x.operands):
             read = {numbers[o] for o in x.operands} - {0}
             if len(read) <= 1:
                 numbers[x] = next(iter(read), 0)
@@ -135,9 +135,8 @@ def _space(x: Instruction) -> tuple[tuple[int, ...] | None, int | None]:
         return None, None
     if is_reduction(x):
         whole, walked = x.operands[0].shape, x.attrs["dimensions"]
-        return (
-            (whole.dimensions, whole.rank - len(walked)) if walked and whole.size and reduces_rows(x) else (None, None)
-        )
+        assert walked, f"{x.where}: what combines nothing is its operand"
+        return (whole.dimensions, whole.rank - len(walked)) if whole.size and reduces_rows(x) else (None, None)
     alone = not is_expression(x) or x.literal is not None or record(x).accumulates or _is_gathered(x)
     return (None, None) if alone or any(read.kind is Kind.WHOLE for read in reads(x)) else (x.shape.dimensions, None)
 

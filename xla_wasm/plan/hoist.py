@@ -42,9 +42,7 @@ def _out_of_loop(plan: Plan, number: int, everywhere: dict[Buffer, int]) -> None
         inputs = [v.buffer.root() for v in step.arguments[step.written :]]
         if any(b.kind == "persistent" for b in inputs):
             continue  # what it keeps changes with every execution
-        if all(everywhere[o] == 1 and o.kind == "temporary" for o in outputs) and not any(
-            inside.get(b) for b in inputs
-        ):
+        if all(everywhere[o] == 1 for o in outputs) and not any(inside.get(b) for b in inputs):
             moved.append(i)
             for o in outputs:
                 inside[o] -= 1
@@ -125,7 +123,7 @@ def _unpack(plan: Plan) -> None:
 
 def _packs(step: Step, product: Step) -> bool:
     """Returns True if a step packs the right side of the product behind it."""
-    return step.kind == "kernel" and step.written == 1 and step.arguments[0].buffer is product.arguments[2].buffer
+    return step.kind == "kernel" and step.arguments[0].buffer is product.arguments[2].buffer
 
 
 def _grouped(plan: Plan, large: list[Buffer], poured: int) -> tuple[dict[int, int], set[Buffer]]:
@@ -157,7 +155,7 @@ def _grouped(plan: Plan, large: list[Buffer], poured: int) -> tuple[dict[int, in
         weights = {number for number in needed if 0 < number <= lasting}
         movable = step.kind == "kernel" and step.func is not None and i not in inside and i >= past[i]
         movable = movable and -1 not in needed and len(weights) <= (0 if own else 1)
-        movable = movable and all(written[o] == 1 and o.kind == "temporary" and o not in results for o in outputs)
+        movable = movable and all(written[o] == 1 and o not in results for o in outputs)
         if not movable:
             shared |= direct
             continue

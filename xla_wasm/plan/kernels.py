@@ -119,7 +119,7 @@ class Expression:
         self.lanes = lanes_of(self.inner)
         left_out = tuple([i for i, o in enumerate(given.operands) if o in unread]) if given is not None else ()
         self.key = (tuple(key), tuple(numbers[r] for r in roots), left_out)
-        dense = all(v.size == 1 or v.dense and v.size == roots[0].shape.size for v in self.sources.values())
+        dense = all(v.size == 1 or v.size == roots[0].shape.size for v in self.sources.values())
         self.flat = dense and is_flat(roots, self.inner)
 
 

@@ -75,11 +75,7 @@ def share(plan: Plan) -> None:
             source = step.arguments[number].buffer.root()
             if source.kind != "temporary" or target.kind != "temporary" or source is target:
                 continue
-            if (
-                source.bytes != target.bytes
-                or step.func is not None
-                and (step.arguments[0].offset or step.arguments[number].offset)
-            ):
+            if source.bytes != target.bytes:
                 continue
             others = [v.buffer.root() for k, v in enumerate(step.arguments) if k not in (0, number)]
             if source.last == i and target.first == i and source not in others:
@@ -105,14 +101,13 @@ def share_carries(plan: Plan) -> None:
         if step.kind != "kernel" or step.func is not None:
             continue
         carry, source = (v.buffer.root() for v in step.arguments)
-        if carry is source or source.kind != "temporary" or carry.bytes != source.bytes:
+        if carry is source or source.kind != "temporary":
             continue
         if carry not in states and (carry.kind != "temporary" or carry.first >= source.first):
             continue
-        if step.arguments[0].offset or step.arguments[1].offset or source.last != i:
+        if source.last != i:
             continue
-        if loops.get(source.first) != loops.get(i):
-            continue
+        assert loops.get(source.first) == loops.get(i), "what is made before a loop and used in it lives to its end"
         maker = plan.steps[source.first]
         made = [v.buffer.root() for v in maker.arguments[: maker.written]]
         if source not in made:
@@ -127,7 +122,7 @@ def share_carries(plan: Plan) -> None:
             else ()
         )
         old = [k for k, v in enumerate(maker.arguments) if v.buffer.root() is carry]
-        if any(k not in allowed or maker.func is not None and maker.arguments[k].offset for k in old):
+        if any(k not in allowed for k in old):
             continue
         using = accesses.setdefault(carry, [])
         if bisect_left(using, i) > bisect_right(using, source.first):

@@ -52,13 +52,7 @@ def find_move(x: Instruction, available: Available) -> Move | None:
     for o, read in zip(x.operands, reads(x)):
         source, origin = _origin(o, available) if read.kind is Kind.PLACED and uses[o] == 1 else (None, None)
         region = _region(read.map, origin) if origin is not None else None
-        if (
-            source is None
-            or region is None
-            or not source.dense
-            or source.offset
-            or source.buffer.bytes != x.shape.bytes
-        ):
+        if source is None or region is None or source.buffer.bytes != x.shape.bytes:
             continue
         size, target, end, further = region
         found.setdefault((source, further), []).append((o, size, target, end))
@@ -91,7 +85,7 @@ def _region(placed: IndexMap, origin: IndexMap) -> tuple[int, int, int, int] | N
     """Returns the number of elements that are placed inside of the result, the positions of the first and behind the
     last, and their distance from those in the source; None if that differs, or there are none."""
     to, at = placed.position, origin.position
-    if to is None or at is None or to.terms != at.terms or any(c < 0 for c, *_ in to.terms):
+    if to is None or at is None or to.terms != at.terms:
         return None
     size, first, last = 1, list[int](), list[int]()
     for d, (coordinate, length, bound) in enumerate(zip(placed.coordinates, placed.domain, placed.dims)):

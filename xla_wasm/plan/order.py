@@ -26,24 +26,19 @@ def together(
     """The reduction down columns that a kernel computes, and how many vectors of its results go side by side; None:
     there is none."""
     reductions = [x for x in inner if record(x).accumulates]
-    if len(reductions) != 1 or lanes == 1:
+    if len(reductions) != 1:
         return None
     (x,) = reductions
     count = columns_together(x, len(inner) - len(sums))
     # What is made of the sums is made element by element.
     same = all(y is x or (record(y).elementwise and y.shape.dimensions == dims) for y in sums)
-    return (x, count) if count > 1 and same and x.shape.dimensions == dims and dims[-1] >= count * lanes else None
+    return (x, count) if count > 1 and same and dims[-1] >= count * lanes else None
 
 
 def row_by_row(root: Instruction, inner: list[Instruction], lanes: int) -> tuple[tuple[int, ...], int] | None:
     """The dimensions that the kernel of a reduction by itself runs over, and how many of them are rows, if each row is
     long enough to be taken along the lanes of vectors; None: neighbouring rows go side by side in them."""
-    if (
-        root.opcode != "reduce"
-        or lanes == 1
-        or not reduces_rows(root)
-        or [x for x in inner if record(x).accumulates] != [root]
-    ):
+    if root.opcode != "reduce" or not reduces_rows(root) or [x for x in inner if record(x).accumulates] != [root]:
         return None
     dims = root.operands[0].shape.dimensions
     rows = len(dims) - len(root.attrs["dimensions"])
@@ -62,9 +57,9 @@ def rows_across(
 ) -> int | None:
     """The dimension along which lie the elements of what a kernel reads across its last one, or of most of it; None: of
     none."""
-    if lanes == 1 or len(dims) < 2 or dims[-1] < lanes or work(inner) > MOST_IN_TILES:
+    if len(dims) < 2 or dims[-1] < lanes or work(inner) > MOST_IN_TILES:
         return None
-    if all(map(_is_read_in_order, inner)) and all(source.dense for source in sources.values()):
+    if all(map(_is_read_in_order, inner)):
         return None
     walk = Places(sources.__contains__)
     index = axes(dims)
@@ -74,7 +69,7 @@ def rows_across(
     votes = [0] * len(dims)
     for x, place in walk.found:
         position = sources[x].position(place)
-        if position.coefficient(along[-1]) in (0, 1) or position.values or sources[x].dtype in REAL_OF:
+        if position.coefficient(along[-1]) in (0, 1) or sources[x].dtype in REAL_OF:  # 0 where it is computed
             continue
         for d, loop in enumerate(along[:-1]):
             votes[d] += dims[d] >= lanes and position.coefficient(loop) in (1, -1)

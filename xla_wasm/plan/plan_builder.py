@@ -65,7 +65,7 @@ class PlanBuilder:
 
     def copy(self, target: View, source: View, name: str) -> None:
         """A step that copies one dense array onto another."""
-        if not target.bytes or (source.buffer.root() is target.buffer.root() and source.offset == target.offset):
+        if not target.bytes or source.buffer is target.buffer:
             return
         if self.is_unsettled(source):
             self._settle(target, source, name)
@@ -104,12 +104,12 @@ class PlanBuilder:
 
     def parallel_copy(self, targets: list[View], sources: list[View], x: Instruction) -> None:
         """Copies as if all at once: what lies in another target goes aside first."""
-        own = {t.buffer: i for i, t in enumerate(targets)}
+        own = {t.buffer for t in targets}
         moved = []
-        for i, (target, source) in enumerate(zip(targets, sources)):
+        for target, source in zip(targets, sources):
             if source == target:
                 continue
-            if source.buffer in own and own[source.buffer] != i:
+            if source.buffer in own:
                 aside = self.view(Shape(source.dtype, source.dims), name=f"{x.name}.aside")
                 self.copy(aside, source, x.name)
                 source = aside

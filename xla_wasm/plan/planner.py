@@ -63,6 +63,7 @@ class ComputationPlanner:
         self.arguments = arguments
         self.fusion = Fusion(computation, weights)
         self.views: dict[Instruction, list[View]] = {}
+        """Of each leaf, dense; only numbers of the device do not begin where their buffer does."""
 
     def run(self) -> list[View]:
         """Emits the steps; the views of the root's leaves."""
@@ -122,7 +123,7 @@ class ComputationPlanner:
     def available(self, x: Instruction) -> View | None:
         """The view of an array that has a buffer."""
         views = self.views.get(x)
-        return views[0] if views and not x.shape.is_tuple else None
+        return views[0] if views else None
 
     def place(self, x: Instruction) -> list[View]:
         """Emits what computes an instruction; the views of its leaves."""
@@ -166,8 +167,7 @@ class ComputationPlanner:
         if read.kind is not Kind.WHOLE and not (record(x).view and read.map.keeps_order):
             return None
         view = self.views[x.operands[0]][0]
-        offset, rest = divmod(view.byte_offset, TYPES[x.shape.element_type].bytes)
-        return None if rest else View.of(view.buffer, x.shape, offset)
+        return View.of(view.buffer, x.shape, view.byte_offset // TYPES[x.shape.element_type].bytes)
 
     def kernel(self, x: Instruction) -> list[View]:
         """The kernel of one instruction, with what it computes on the way."""
@@ -202,7 +202,7 @@ class ComputationPlanner:
         overlapping = [
             o for o in dict.fromkeys(x.operands) if o not in move.operands and self.reads_buffer(o, move.source)
         ]
-        if any(self.available(o) or not is_small_part(o, x) for o in overlapping):
+        if not all(is_small_part(o, x) for o in overlapping):
             return False
         for o in overlapping:
             (held[o],) = self.kernel(o)
@@ -220,12 +220,11 @@ class ComputationPlanner:
             size = sum(o.shape.dimensions[d] for o in operands)
             shape = x.shape.with_dimensions((*x.shape.dimensions[:d], size, *x.shape.dimensions[d + 1 :]))
             part = Instruction(x.name, x.opcode, shape, operands, x.attrs)
-            if shape.size:
-                expression = Expression(self.builder.cache, [part], self.available)
-                lowered = lower_kernel(self.builder.cache, expression, strides=whole.strides)
-                view = View(whole.buffer, whole.dtype, shape.dimensions, whole.strides, place)
-                self.emit(x.name, [view], expression, lowered)
-                self.builder.steps[-1].holds[-1] = x
+            expression = Expression(self.builder.cache, [part], self.available)
+            lowered = lower_kernel(self.builder.cache, expression, strides=whole.strides)
+            view = View(whole.buffer, whole.dtype, shape.dimensions, whole.strides, place)
+            self.emit(x.name, [view], expression, lowered)
+            self.builder.steps[-1].holds[-1] = x
             place += size * whole.strides[d]
 
     def reads_buffer(self, x: Instruction, view: View) -> bool:
@@ -269,7 +268,7 @@ class ComputationPlanner:
         """Emits the packing of the right side of the product `y`, or of its `scales`, which `reading` names."""
         cache, packing = self.builder.cache, Expression(self.builder.cache, [reading], self.available)
         seen = strided(reading, self.available)
-        along_k = seen is not None and seen.strides[-2] == 1 and (seen.strides[-1] != 1 and seen.dims[-1] != 1)
+        along_k = seen is not None and seen.strides[-2] == 1 and seen.dims[-1] != 1
         pack = lower_pack(cache, product, packing, along_k, scales)
         dtype = reading.shape.element_type if scales else product.gemm.types.right_element
         kind = "scales" if scales else "packed"

@@ -26,7 +26,7 @@ def prepare(plan: Plan, memory: Callable[[int, int], bytes], lay: Callable[[Plan
     for buffer in _written(steps):
         if buffer not in needed:  # what nobody reads any more takes no memory
             buffer.kind = "temporary"
-        elif buffer.kind == "persistent" and buffer not in still_made:
+        elif buffer not in still_made:
             buffer.kind, buffer.data = "constant", memory(buffer.address, buffer.bytes)
     for buffer in plan.buffers:
         if buffer.kind == "temporary" and buffer not in needed:  # constants of that group alone were among them

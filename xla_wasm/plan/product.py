@@ -101,7 +101,7 @@ def strided(x: Instruction, available: Callable[[Instruction], View | None]) -> 
         (read,), (o,) = record(x).reads(x), x.operands
         at = place(read.map, index)
         view = available(o)
-        if at is None and read.map.keeps_order and view is not None and view.dense:
+        if at is None and view is not None:  # a reshape, which keeps the order
             position = linearize(index, read.map.domain) + view.offset
             break
         if at is None:
@@ -172,7 +172,7 @@ def _types(x: Instruction, left: str, narrow: bool, rows: int) -> tuple[Types | 
         types = Types(left, rhs.shape.element_type, dtype, dtype, operand == PAIRED, BLOCK)
         return types, types.left_step
     paired = dtype == "s32" and operand == PAIRED
-    if not paired and (dtype not in PRODUCT_TYPES or operand != dtype):
+    if not paired and dtype not in PRODUCT_TYPES:
         return None, 1
     source = stored_type(rhs) if narrow else operand
     keeps = paired or WEIGHT_FORMAT in rhs.attrs or rows <= FEW_ROWS
@@ -189,12 +189,11 @@ def of_dot(x: Instruction, lhs: View, rows: int, narrow: bool = False) -> Produc
     types, step = _types(x, lhs.dtype, narrow, m)
     n = x.shape.dimensions[-1]
     *strides, m_stride, k_stride = lhs.strides
-    if types is None or (k > 1 and k_stride != 1) or not x.shape.size or not k:
+    if types is None or (k > 1 and k_stride != 1) or not k:
         return None
     if any(number % step for number in (k, m_stride, *strides)):
         return None
-    if types.both_in_blocks and not lhs.dense:  # its scales lie as it does
-        return None
+    assert lhs.dense or not types.both_in_blocks, f"{x.where}: its scales lie as its left side does"
     k, m_stride, *strides = [number // step for number in (k, m_stride, *strides)]
     groups = prod(batch)
     outer, right = [], groups
@@ -215,14 +214,7 @@ def of_convolution(x: Instruction, lhs: View, narrow: bool = False) -> Product |
     groups = x.attrs["feature_group_count"]
     types, step = _types(x, lhs.dtype, narrow, prod(x.shape.dimensions[:-1]))
     *taps, inputs, outputs = x.operands[1].shape.dimensions
-    if (
-        types is None
-        or not window
-        or not lhs.dense
-        or not x.shape.size
-        or not x.operands[1].shape.size
-        or inputs % step
-    ):
+    if types is None or not window or not lhs.dense or not x.operands[1].shape.size:
         return None
     if groups > 1 and outputs // groups < 4:
         return None
@@ -254,13 +246,9 @@ def of_pixels(x: Instruction, lhs: View, narrow: bool = False) -> Product | None
     window = x.attrs["window"].dimensions
     types, step = _types(x, lhs.dtype, narrow, prod(x.shape.dimensions[:-1]))
     inputs, outputs = x.operands[1].shape.dimensions[-2:]
-    if types is None or not window or not lhs.dense or not x.shape.size or not inputs or inputs % step:
+    if types is None or not window or not lhs.dense or not inputs:
         return None
-    if (
-        x.attrs["feature_group_count"] > 1
-        or lhs.dims[:-1] != x.shape.dimensions[:-1]
-        or any(w.size > 1 for w in window)
-    ):
+    if x.attrs["feature_group_count"] > 1 or lhs.dims[:-1] != x.shape.dimensions[:-1]:  # nothing pads: windows of 1
         return None
     gemm = Gemm(types, ((1, 0, 0),), prod(lhs.dims[:-1]), inputs // step, outputs, (), inputs // step)
     return Product(gemm, (1,), lhs.offset, _ALL)
@@ -296,17 +284,18 @@ def left_scales(x: Instruction) -> list[Instruction]:
 def _tiled(cache: KernelCache, product: Product, right: View | None = None) -> tuple[Gemm, Tile]:
     """The GEMM with the strides of the right side, packed or where it lies, and its tile."""
     g = product.gemm
-    shape = tile(g, cache.target)
+    outer = g.outer
+    if right is not None:
+        *strides, k_stride, _ = right.strides
+        strides += [0] * (len(outer) - len(strides))
+        outer = tuple([(count, left, stride) for (count, left, _), stride in zip(outer, strides)])
+        g = replace(g, k_stride=k_stride)
+    outer = tuple([o for o in outer if o[0] > 1])
+    shape = tile(replace(g, outer=outer), cache.target)
     if right is None:
         size = packed_size(g, shape)
-        outer = [(count, left, steps * size) for count, left, steps in g.outer]
-    else:
-        *strides, k_stride, _ = right.strides
-        strides += [0] * (len(g.outer) - len(strides))
-        outer = [(count, left, stride) for (count, left, _), stride in zip(g.outer, strides)]
-        g = replace(g, k_stride=k_stride)
-        shape = tile(g, cache.target)
-    return replace(g, outer=tuple([o for o in outer if o[0] > 1])), shape
+        outer = tuple([(count, left, steps * size) for count, left, steps in outer])
+    return replace(g, outer=outer), shape
 
 
 def lies_in_place(cache: KernelCache, product: Product, right: View | None) -> bool:

@@ -127,17 +127,12 @@ def depthwise(x: Instruction) -> Depthwise | None:
 def depthwise_of(
     dtype: str, image: Dims, kernel: Dims, out: Dims, groups: int, window: Sequence[WindowDimension]
 ) -> Depthwise | None:
-    """As `depthwise`, of a convolution with these dimensions in canonical order."""
+    """As `depthwise`, of a convolution with these dimensions in canonical order: with results, and without
+    reversal."""
     features, inputs = kernel[-1], kernel[-2]
-    if (
-        not window
-        or dtype not in PRODUCT_TYPES
-        or 0 in out
-        or 0 in kernel
-        or not _is_thin(dtype, inputs, features, groups)
-    ):
+    if not window or dtype not in PRODUCT_TYPES or 0 in kernel or not _is_thin(dtype, inputs, features, groups):
         return None
-    if any(w.base_dilation != 1 or w.window_reversal for w in window):
+    if any(w.base_dilation != 1 for w in window):
         return None
     sides = [
         Side(o, i, w.size, w.stride, w.window_dilation, w.padding_low)
@@ -188,14 +183,11 @@ def winograd_tile(x: Instruction) -> int:
 def winograd_tile_of(
     most: int, dtype: str, image: Dims, kernel: Dims, out: Dims, groups: int, window: Sequence[WindowDimension]
 ) -> int:
-    """As `winograd_tile`, of a convolution with these dimensions in canonical order, in tiles of at most so many
-    results a side."""
-    if dtype != "f32" or groups > 1 or len(window) != 2 or 0 in out or 0 in image:
+    """As `winograd_tile`, of a convolution with these dimensions in canonical order, with results and without reversal,
+    in tiles of at most so many results a side."""
+    if dtype != "f32" or groups > 1 or len(window) != 2 or 0 in image:
         return 0
-    if any(
-        w.size != 3 or w.stride != 1 or w.window_dilation != 1 or w.base_dilation != 1 or w.window_reversal
-        for w in window
-    ):
+    if any(w.size != 3 or w.stride != 1 or w.window_dilation != 1 or w.base_dilation != 1 for w in window):
         return 0
     if any(not 0 <= p <= _MOST_PADDING for w in window for p in (w.padding_low, w.padding_high)):
         return 0

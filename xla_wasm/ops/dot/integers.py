@@ -50,8 +50,8 @@ def narrowed(w: Writer, x: Instruction, dtype: str) -> Instruction:
     for byte in sorted(BYTES, key=lambda byte: byte != dtype):
         low, high = limits(byte)
         if low <= least and greatest <= high:
-            is_widened = x.opcode == "convert" and x.operands[0].shape.element_type == byte
-            return x.operands[0] if is_widened else w.convert(x, byte)
+            is_converted = x.opcode == "convert" and x.operands[0].shape.element_type == byte
+            return x.operands[0] if is_converted and TYPES[x.shape.element_type].bits > 8 else w.convert(x, byte)
     return x
 
 
@@ -64,19 +64,17 @@ def even(w: Writer, x: Instruction, dimension: int) -> Instruction:
 
 
 def _length(x: Instruction) -> int:
-    """Returns the number of products in a sum."""
+    """Returns the number of products in a sum of a product that has results."""
     if x.opcode == "dot":
         return prod(
             x.operands[0].shape.dimensions[d] for d in x.attrs["dot_dimension_numbers"].lhs_contracting_dimensions
         )
     kernel = x.operands[1].shape
-    outputs = kernel.dimensions[x.attrs["dim_labels"].kernel_output_feature_dimension]
-    return kernel.size // outputs if outputs else 0
+    return kernel.size // kernel.dimensions[x.attrs["dim_labels"].kernel_output_feature_dimension]
 
 
 def _fits(x: Instruction) -> bool:
-    if TYPES[x.shape.element_type].kind not in (*_INTEGERS, "pred"):
-        return False
+    """Returns True if the numbers of an array of integers or pred fit into s16."""
     low, high = limits(PAIRED)
     least, greatest = _range(x, _DEPTH)
     return low <= least and greatest <= high
@@ -100,7 +98,7 @@ def _computed(x: Instruction, depth: int) -> Range | None:
             value = x.literal.splat_value()
             return None if value is None else (value, value)
         values = x.literal.values()
-        return (min(values), max(values)) if values else None
+        return min(values), max(values)
     if x.opcode in _VIEWS or (
         x.opcode == "convert" and TYPES[x.operands[0].shape.element_type].kind in (*_INTEGERS, "pred")
     ):

@@ -161,6 +161,8 @@ _SCALED: tuple[Sample, ...] = (
     _scaled(bf16(_X4), array("f8e4m3fn", _Y4), bf16([[1]]), array("f8e8m0fnu", _YS), _X4 @ _SCALED_Y.T,
             "a scale that stands for none"),
     _scaled(_X4, _Y4, f32([[inf, 1], [nan, 1]]), f32(1), f32([[inf, nan, nan], [nan, nan, nan]]), "special scales"),
+    _scaled(f32(np.zeros((2, 0))), f32(np.zeros((3, 0))), f32(np.zeros((2, 0))), f32(np.zeros((3, 0))),
+            f32(np.zeros((2, 3))), "no block"),
     _scaled(np.stack([_X4, -_X4]), np.stack([_Y4, _Y4]), np.stack([_XS, _XS]),
             f32([[[1]], [[2]]]) * np.ones((2, 1, 1), np.float32),
             np.stack([_SCALED_X @ _Y4.T, -2 * _SCALED_X @ _Y4.T]), "batch"),

@@ -118,7 +118,7 @@ def _shift(op: str) -> Lower:
 
 
 def _compare(b: Builder, x: Instruction, a: Val, c: Val) -> Val:
-    if x.attrs.get("type") == "TOTALORDER" and is_float(a.dtype):
+    if x.attrs.get("type") == "TOTALORDER":
         # Sign-magnitude to two's complement: then the order of integers is the total order.
         signed = f"s{TYPES[a.dtype].bits}"
         bits = TYPES[a.dtype].bits

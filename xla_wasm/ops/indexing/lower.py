@@ -180,7 +180,8 @@ class _Scatter:
         for t, s, v in zip(
             targets, spots, [b.pin(v) if self.count > 1 else v for v in self.e.apply(self.x.called[0], old + new)]
         ):
-            b.store(t.number, s, v, t.dtype)
+            # Floats may come in another precision.
+            b.store(t.number, s, b.convert(v, t.dtype), t.dtype)
 
     # --- updates of single elements, with their places in lanes -------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...hlo.ir import Instruction
-from ..dtypes import Array, Value, wide
+from ..dtypes import Array, Value, narrow, wide
 from ..reduce.combine import fold
 
 
@@ -104,7 +104,12 @@ def _scatter(instr: Instruction, operands: list[Value], call: Any) -> Value:
         return tuple(xs) if instr.shape.is_tuple else xs[0]
     positions = [np.broadcast_to(p, full).reshape(-1)[fits] for p in _window_positions(starts, sizes)]
     flat = np.ravel_multi_index(positions, dims) if positions else np.zeros(np.count_nonzero(fits), np.int64)
-    lanes = [update.transpose(order).reshape(-1)[fits] for update in updates]
+    # Floats may come in another precision than the computation has.
+    types = [p.shape.element_type for p in instr.called[0].parameters[count:]]
+    lanes = [
+        narrow(update.transpose(order).reshape(-1)[fits], element_type, call.precise)
+        for update, element_type in zip(updates, types)
+    ]
     results = fold(instr.called[0], call, [x.reshape(-1) for x in xs], flat, lanes, stepwise=True)
     shaped = tuple(r.reshape(dims) for r in results)
     return shaped if instr.shape.is_tuple else shaped[0]

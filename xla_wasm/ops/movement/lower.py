@@ -22,8 +22,9 @@ def _view(e: Elemental, x: Instruction, index: Index) -> Any:
     """The operand's element at the index that the operation's map gives."""
     (read,), (operand,) = reads(x), x.operands
     source = e.sources.get(operand)
-    if source is not None and source.dense and read.map.keeps_order:
-        return e.load(source, linearize(index, x.shape.dimensions) + source.offset, source.dtype)
+    if source is not None and read.map.keeps_order:
+        assert source.dense, "arrays in buffers are"
+        return e.load(source, linearize(index, x.shape.dimensions), source.dtype)
     mapped = place(read.map, index)
     if mapped is None:
         raise misplaced(operand)
@@ -71,7 +72,7 @@ def concatenate_kernel(k: Kernel, x: Instruction) -> None:
     def row(index: Index) -> None:
         start = 0
         for operand in x.operands:
-            if operand.shape.size and operand not in k.placed:
+            if operand not in k.placed:
                 shift = start
 
                 def body(inner: Index, operand: Instruction = operand, shift: int = shift) -> None:
@@ -123,14 +124,12 @@ def pad_kernel(k: Kernel, x: Instruction) -> None:
     operand, value = x.operands
     dims = x.shape.dimensions
     fill = k.e.value(value, ())
-    if x.shape.size == 0:
-        return
     spans = _spans(x)
     if any(s.count == 0 for s in spans):
         nest(k.b, dims, lambda index: k.store(x, index, fill), chunked=True)
         return
     rows = _rows(dims)
-    moves = operand not in k.placed
+    moves = operand not in k.placed  # else its elements lie side by side in each dimension, so steps are 1
 
     def level(index: Index, inner: Index) -> None:
         """Writes what lies at an index of the first dimensions; `inner` is the operand's."""
@@ -146,7 +145,7 @@ def pad_kernel(k: Kernel, x: Instruction) -> None:
 
         if s.at:
             border(0, s.at)
-        if moves or any(further.borders or further.step > 1 for further in spans[d + 1 :]):
+        if moves or any(further.borders for further in spans[d + 1 :]):
             with k.b.loop(s.count, chunked=s.size > 1) as i:
                 level((*index, i + s.at), (*inner, i + s.first))
         if s.at + s.count < s.size:

@@ -22,7 +22,7 @@ def _halves(b: Builder, x: Val) -> tuple[Val, Val]:
 
 
 def _element(b: Builder, source: Source, i: int) -> Val:
-    return b.load(source.number, Affine(source.offset + i), source.dtype)
+    return b.load(source.number, Affine(i), source.dtype)
 
 
 def _carry(b: Builder, condition: Val) -> Val:

@@ -34,7 +34,7 @@ class Best:
 
 def best(x: Instruction) -> Best | None:
     """Returns the aim of a reduction of an array and its elements' places along one dimension; None of any other."""
-    if x.opcode != "reduce" or len(x.operands) != 4 or len(x.attrs["dimensions"]) != 1:
+    if len(x.operands) != 4 or len(x.attrs["dimensions"]) != 1:
         return None
     operand, places = x.operands[:2]
     dtype, number = operand.shape.element_type, places.shape.element_type
@@ -43,7 +43,7 @@ def best(x: Instruction) -> Best | None:
     ordered = TYPES[dtype].kind in ("float", "signed", "unsigned") and dtype != "u64"
     if (
         not ordered
-        or not 1 < count < NOWHERE
+        or count >= NOWHERE
         or TYPES[number].kind not in ("signed", "unsigned")
         or count - 1 > limits(number)[1]
     ):
@@ -100,7 +100,7 @@ def _outcome(reducer: Computation, numbers: int, places: int) -> tuple[str, str]
     order; None if it does anything else than choose."""
     made: dict[Instruction, str | bool] = {}
     for x in reducer.instructions:
-        if x.opcode == "tuple" and x is reducer.root and len(x.operands) == 2:
+        if x.opcode == "tuple" and x is reducer.root:
             value, at = (made[o] for o in x.operands)
             return (
                 (value, at)

@@ -63,7 +63,7 @@ def columns(e: Elemental, x: Instruction, indices: list[Index]) -> list[Val]:
         inits = [b.splat(init, b.lanes_at(i)) for i in indices]
         return Parts(b, [b.splat(neutral, b.lanes_at(i)) for i in indices], combine).fold(sizes, 1, inits, row)
     lanes = b.lanes_at(indices[0])
-    if opcode is None or 0 in sizes:
+    if opcode is None:
         starts = [b.splat(init, lanes)] * len(indices)
         return fold(
             b, sizes, starts, lanes, lambda inner, acc: [combine(a, element(i, inner)) for a, i in zip(acc, indices)]

@@ -53,10 +53,8 @@ def _reduce(e: Writer, x: Instruction) -> Instruction:
     count = len(x.operands) // 2
     arrays, inits = x.operands[:count], x.operands[count:]
     shapes = x.shape.tuple_shapes if x.shape.is_tuple else (x.shape,)
-    if shapes[0].size == arrays[0].shape.size and all(
-        s.element_type == a.shape.element_type for s, a in zip(shapes, arrays)
-    ):
-        same = [e.reshape(a, s.dimensions) for s, a in zip(shapes, arrays)]
+    if shapes[0].size == arrays[0].shape.size:
+        same = [e.convert(e.reshape(a, s.dimensions), s.element_type) for s, a in zip(shapes, arrays)]
         return e.tuple(same) if x.shape.is_tuple else same[0]
     window = windows(x)
     if window is not None:
@@ -66,7 +64,7 @@ def _reduce(e: Writer, x: Instruction) -> Instruction:
 
 
 def _loops(e: Writer, x: Instruction) -> Instruction:
-    """One loop over all elements, those of one result after one another."""
+    """One loop over all elements, those of one result after one another; there are results."""
     count = len(x.operands) // 2
     arrays, inits = x.operands[:count], x.operands[count:]
     dims, reduced = arrays[0].shape.dimensions, tuple(x.attrs["dimensions"])
@@ -85,7 +83,7 @@ def _loops(e: Writer, x: Instruction) -> Instruction:
             *(c.put(v, c.convert(n, v.shape.element_type), row) for v, n in zip(values[count:], new)),
         ]
 
-    if rows and length:
+    if length:
         totals = e.for_(rows * length, [*arrays, *totals], body)[count:]
     results = [e.reshape(t, tuple(dims[d] for d in kept)) for t in totals]
     return e.tuple(results) if x.shape.is_tuple else results[0]

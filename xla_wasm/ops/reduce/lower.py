@@ -73,7 +73,7 @@ def _reduce(e: Elemental, x: Instruction, index: Index) -> Val | list[Val]:
     def element(inner: Index) -> Val:
         return e.value(operands[0], at(inner))
 
-    if opcode and b.vector is None and b.lanes > 1 and sizes and 0 not in sizes and sizes[-1] >= b.lanes:
+    if opcode and b.vector is None and sizes and 0 not in sizes and sizes[-1] >= b.lanes:
         return combine(
             inits[0],
             _along_lanes(running(b, opcode, x.shape.element_type, combine, b.lanes, prod(sizes)), sizes, element),
@@ -93,12 +93,12 @@ def _reduce(e: Elemental, x: Instruction, index: Index) -> Val | list[Val]:
 
 
 def _search(e: Elemental, x: Instruction, index: Index, inits: list[Val]) -> list[Val] | None:
-    """The best number of a row and its place, in lanes; None where the reduction looks for something else, or there are
-    no lanes."""
+    """The best number of a row and its place, in lanes; None where the reduction looks for something else, or lanes
+    would hold one number."""
     b, (operand, places) = e.b, x.operands[:2]
     (size,) = (operand.shape.dimensions[d] for d in x.attrs["dimensions"]) if len(x.attrs["dimensions"]) == 1 else (0,)
     lanes = b.lanes_at(index)
-    along = b.vector is None and b.lanes > 1 and size >= _SEARCHED * b.lanes
+    along = b.vector is None and size >= _SEARCHED * b.lanes
     found = best(x) if along or lanes > 1 else None
     if found is None:
         return None
@@ -206,16 +206,15 @@ def _along_lanes(r: Running, sizes: tuple[int, ...], element: Callable[[Index], 
 
     def row(index: Index, acc: list[Val]) -> list[Val]:
         vectors, scalar = acc[: unroll * state], acc[unroll * state :]
-        if wide:
 
-            def several(i: Affine, acc: list[Val]) -> list[Val]:
-                made: list[Val] = []
-                for u in range(unroll):
-                    made += map(b.pin, r.step(acc[u * state : (u + 1) * state], element((*index, i + u * lanes))))
-                return made
+        def several(i: Affine, acc: list[Val]) -> list[Val]:
+            made: list[Val] = []
+            for u in range(unroll):
+                made += map(b.pin, r.step(acc[u * state : (u + 1) * state], element((*index, i + u * lanes))))
+            return made
 
-            parts = Parts(b, fresh * unroll if restart else None, combine)
-            vectors = parts.turns(wide, 1, vectors, several, lanes * unroll, True)
+        parts = Parts(b, fresh * unroll if restart else None, combine)
+        vectors = parts.turns(wide, 1, vectors, several, lanes * unroll, True)
         left = whole - wide * unroll
         if left:
 

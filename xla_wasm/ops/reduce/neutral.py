@@ -14,7 +14,8 @@ def neutral(opcode: str, dtype: str) -> complex | float | int | None:
         return {"add": complex(-0.0, -0.0), "multiply": 1}.get(opcode)
     if kind == "float":
         format_ = TYPES[dtype].format
-        if not format_ or format_.special != "ieee":
+        assert format_ is not None, "every float has one"
+        if format_.special != "ieee":
             return None
         return {"add": -0.0, "multiply": 1, "maximum": float("-inf"), "minimum": float("inf")}.get(opcode)
     if opcode in ("add", "or", "xor"):

@@ -30,8 +30,9 @@ def _reduce(instr: Instruction, operands: list[Value], call: Any) -> Value:
     kept = [d for d in range(xs[0].ndim) if d not in dims]
     out = tuple(xs[0].shape[d] for d in kept)
     bounds = instr.attrs.get("bounds", instr.operands[0].shape.dimensions)
-    if all(bounds[d] == 1 == xs[0].shape[d] for d in dims) and all(x.dtype == init.dtype for x, init in zip(xs, inits)):
-        same = tuple(x.reshape(out) for x in xs)
+    if all(bounds[d] == 1 == xs[0].shape[d] for d in dims):
+        shapes = instr.shape.tuple_shapes if instr.shape.is_tuple else (instr.shape,)
+        same = tuple(x.reshape(out).astype(DTYPES[s.element_type], copy=False) for x, s in zip(xs, shapes))
         return same if instr.shape.is_tuple else same[0]
     while not free(instr) and (window := step(xs[0].shape, dims)) is not None:
         steps = tuple(-(-size // w.size) for size, w in zip(xs[0].shape, window.dimensions))
@@ -72,10 +73,9 @@ def _scan(instr: Instruction, operands: list[Value], call: Any) -> Value:
     dim = instr.attrs["dimensions"][0]
     length = xs[0].shape[dim]
     order = range(length - 1, -1, -1) if instr.attrs["is_reverse"] else range(length)
-    outputs_count = len(instr.shape.tuple_shapes) - carries_count
-    outputs: list[Any] = [
-        np.zeros(s.dimensions, DTYPES[s.element_type]) for s in instr.shape.tuple_shapes[:outputs_count]
-    ]
+    shapes = instr.shape.tuple_shapes if instr.shape.is_tuple else (instr.shape,)
+    outputs_count = len(shapes) - carries_count
+    outputs: list[Any] = [np.zeros(s.dimensions, DTYPES[s.element_type]) for s in shapes[:outputs_count]]
     rows: dict[int, Any] = {}
     for k in order:
         result = call(instr.called[0], *(np.take(x, k, dim) for x in xs), *carries)
@@ -83,7 +83,8 @@ def _scan(instr: Instruction, operands: list[Value], call: Any) -> Value:
         rows[k], carries = result[:outputs_count], result[outputs_count:]
     if length:
         outputs = [np.stack([rows[k][i] for k in range(length)], dim) for i in range(outputs_count)]
-    return (*outputs, *carries)
+    results = (*outputs, *carries)
+    return results if instr.shape.is_tuple else results[0]
 
 
 EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {"reduce": _reduce, "map": _map, "scan": _scan}

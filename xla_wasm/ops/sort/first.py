@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ...hlo.attrs import SliceDimension
 from ...hlo.ir import Computation, Instruction
 
 
@@ -31,22 +32,20 @@ def _first_parts(
         or compared(x.called[0]) != "GT"
     ):
         return {}
-    leaves = [(x, 0)] if not x.shape.is_tuple else [(user, user.attrs.get("index", 0)) for user in users[x]]
-    parts = {part: leaf for holder, leaf in leaves for part in users[holder]}
-    if x is root or any(holder is root for holder, _ in leaves) or not parts:
+    # Of several operands each element of the tuple has to be taken by itself.
+    leaves = {user: user.attrs.get("index") for user in users[x]} if x.shape.is_tuple else {x: 0}
+    if root in (x, *leaves) or None in leaves.values():
         return {}
-    if any(leaf == 1 for _, leaf in leaves) and not _counts(others[0], dim):
+    if 1 in leaves.values() and not _counts(others[0], dim):
         return {}
-    length = data.shape.dimensions[dim]
-    limits = {part.attrs["slice"][dim].limit for part in parts if part.opcode == "slice"}
-    for part in parts:
-        if part.opcode != "slice" or any(s.start != 0 or s.stride != 1 for s in part.attrs["slice"]):
-            return {}
-        if any(
-            s.limit != size for d, (s, size) in enumerate(zip(part.attrs["slice"], data.shape.dimensions)) if d != dim
-        ):
-            return {}
-    return parts if len(limits) == 1 and max(limits) < length else {}
+    parts = {part: leaf for holder, leaf in leaves.items() if leaf is not None for part in users[holder]}
+    bounds = {part.attrs.get("slice") for part in parts}
+    kept = bounds.pop() if len(bounds) == 1 else None
+    if kept is None:
+        return {}
+    wanted = [SliceDimension(0, size) for size in data.shape.dimensions]
+    wanted[dim] = SliceDimension(0, kept[dim].limit)
+    return parts if kept == tuple(wanted) and kept[dim].limit < data.shape.dimensions[dim] else {}
 
 
 def _counts(x: Instruction, dim: int) -> bool:

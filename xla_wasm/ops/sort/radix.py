@@ -17,7 +17,7 @@ from ...loop.affine import Affine
 from ...loop.builder import WIDE, Builder, is_float
 from ...loop.ir import Carry, Val
 from ...loop.nest import nest
-from ...lowering.apply import applies, apply
+from ...lowering.apply import apply
 from ...lowering.kernel import Kernel
 from .introsort import Introsort
 from .order import Element, Order, Reader, Writer, at
@@ -85,17 +85,13 @@ class Key:
 def key_of(comparator: Computation) -> Key | None:
     """The key by which a comparator orders, if it shows that it has one."""
     root = comparator.root
-    if root.opcode != "compare" or root.attrs["direction"] not in ("LT", "GT") or not applies(comparator):
+    if root.opcode != "compare" or root.attrs["direction"] not in ("LT", "GT"):
         return None
     left, right = root.operands
     sides = _side(left), _side(right)
     if sides not in ((0, 1), (1, 0)) or _form(left) != _form(right):
         return None
     dtype = left.shape.element_type
-    if TYPES[dtype].kind not in ("pred", "signed", "unsigned", "float") or (
-        is_float(dtype) and dtype not in ("f32", "f64")
-    ):
-        return None
     descending = (root.attrs["direction"] == "GT") == (sides == (0, 1))
     needed = _needed(left)
     expression = Computation(f"{comparator.name}.key", [x for x in comparator.instructions if x in needed], left)
@@ -187,7 +183,7 @@ class Radix:
             some = [differ(m, dtype, i) for m, dtype in zip(memories, self.dtypes[1:])]
             return b.andnot(reduce(b.or_, some), differ(keys, self.key.stored, i))
 
-        loop = b.open_loop(last // b.lanes, b.lanes, vector=b.lanes > 1)
+        loop = b.open_loop(last // b.lanes, b.lanes, vector=True)
         found = b.carry(loop, b.const("pred", False), b.lanes)
         found.next = b.or_(found.value, seen(Affine(0, ((loop, 1),))))
         b.close_loop(loop)

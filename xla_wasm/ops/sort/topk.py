@@ -52,12 +52,12 @@ class _TopK:
         b = self.b
         few = b.lanes * _AHEAD
         self.groups = min(max(-(-_SHARE * self.count // few), 2) * few, self.length // few * few)
-        self.block = next(n for n in (_BLOCK * b.lanes >> i for i in range(4)) if n <= self.length)
+        self.block = _BLOCK * b.lanes
+        assert self.block <= self.length, "shorter rows are sorted"
         self.full = 2 * self.count
         # A power of two, so that the lowest bits of a number are a place.
         self.room = 1 << (self.full + self.block).bit_length()
-        source = k.e.sources.get(self.operand)
-        self.source = source if source is not None and source.strides[-1] == 1 and source.dtype == self.dtype else None
+        self.source = k.e.sources.get(self.operand)
         self.data = self.source or k.scratch(self.dtype, (self.length,))
         self.start = ZERO
         self.best = k.scratch(self.dtype if is_float(self.dtype) else self.key, (self.groups,))

@@ -44,13 +44,13 @@ def cumulative_kernel(k: Kernel, x: Instruction, walk: Cumulative) -> None:
             made = e.apply(x.called[0], state + values)
             total = state = [b.convert(v, t) for v, t in zip(made, types)]
         for leaf, value in enumerate(total):
-            k.store(x, index, value if value.op == "const" else b.pin(value), leaf)
+            k.store(x, index, b.pin(value), leaf)
         return state
 
     def at(i: Affine) -> Affine:
         return Affine(length - 1) - i if walk.reverse else i
 
-    if compensated and {*types} == {"f32"} and prod(inner) == 1 and length >= _LONG and b.lanes > 1:
+    if compensated and {*types} == {"f32"} and prod(inner) == 1 and length >= _LONG:
         _prefixes(k, x, walk, inits)
         return
     if prod(inner) < b.lanes:

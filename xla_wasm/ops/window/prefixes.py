@@ -53,9 +53,10 @@ def _number(computation: Computation, names: tuple[int, int], numbers: dict[obje
             attrs = names[x.attrs["parameter_number"]]
         elif x.opcode == "constant":
             attrs = bytes(x.attrs["literal"].data)
-        elif (x.opcode == "abs" or _tests_for_nan(x)) and x.operands[0].opcode == "subtract":
-            # a - b and b - a have the same magnitude, and if one is NaN, so is the other.
-            parts = sorted(own[o] for o in x.operands[0].operands)
+        elif (x.opcode == "abs" or _compares_itself(x)) and x.operands[0].opcode == "subtract":
+            # a - b and b - a have the same magnitude, and if one is NaN, so is the other. The -1 says that the numbers
+            # are those of a difference: whether it is NaN is not whether a is unequal to b.
+            parts = [-1, *sorted(own[o] for o in x.operands[0].operands)]
         elif x.opcode in MONOIDS or (x.opcode == "compare" and x.attrs["direction"] in ("EQ", "NE")):
             parts.sort()
         key = (x.opcode, x.shape.without_layout(), repr(attrs), tuple(parts))
@@ -63,8 +64,9 @@ def _number(computation: Computation, names: tuple[int, int], numbers: dict[obje
     return own[computation.root]
 
 
-def _tests_for_nan(x: Instruction) -> bool:
-    return x.opcode == "compare" and x.attrs["direction"] == "NE" and x.operands[0] is x.operands[1]
+def _compares_itself(x: Instruction) -> bool:
+    """Returns True if a comparison depends on nothing but whether its operand is NaN."""
+    return x.opcode == "compare" and x.operands[0] is x.operands[1]
 
 
 def stepwise(x: Instruction) -> bool:
