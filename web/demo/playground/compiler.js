@@ -13,13 +13,13 @@ from xla_wasm.options import Options
 
 bench = None
 
-def read_and_compile(source, target):
+def read_and_compile(source, sizes, target):
     global bench
     bench = None
     data = source if isinstance(source, str) else source.to_bytes()
     text = source if isinstance(source, str) else ""
     try:
-        made = Workbench(data)
+        made = Workbench(data, sizes)
         text = made.text
         artifact = made.compile(Options(target=target))
         bench = made
@@ -27,7 +27,7 @@ def read_and_compile(source, target):
     except XlaWasmError as error:
         return json.dumps({"text": text, "failure": failure(error, text)}), None
     except RecursionError:
-        wrong = {"kind": "LimitError", "message": "the module is nested too deeply", "line": None, "column": None}
+        wrong = {"kind": "LimitError", "message": "the module is nested too deeply", "line": None, "column": None, "sizes": ""}
         return json.dumps({"text": text, "failure": wrong}), None
 
 def explain(target):
@@ -140,7 +140,7 @@ scope.onmessage = async (/** @type {MessageEvent} */ { data }) => {
   try {
     if (kind === 'compile') {
       const begin = performance.now();
-      const pair = call('read_and_compile', data.source, data.target);
+      const pair = call('read_and_compile', data.source, data.sizes, data.target);
       const milliseconds = performance.now() - begin;
       const bytes = pair.get(1);
       const wasm = bytes?.toJs();
@@ -160,7 +160,7 @@ scope.onmessage = async (/** @type {MessageEvent} */ { data }) => {
       .split('\n');
     scope.postMessage({
       id,
-      failure: { kind: 'InternalError', message: lines[lines.length - 1], line: null, column: null },
+      failure: { kind: 'InternalError', message: lines[lines.length - 1], line: null, column: null, sizes: '' },
     });
   }
 };
