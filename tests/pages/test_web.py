@@ -124,6 +124,12 @@ def test_the_page_of_figures(open_page: Any, scheme: str) -> None:
         is_mobile=True,
     )
     assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    # The chart for narrow screens, whose letters are not made smaller; and names that stay while a table scrolls.
+    assert phone.evaluate("document.querySelector('figure img').currentSrc.endsWith('/chart-narrow.svg')")
+    assert phone.evaluate("document.querySelector('figure img').width / 360 > 0.8")
+    phone.locator("main .scroll").first.evaluate("table => table.scrollTo(200, 0)")
+    name = phone.locator("main th[scope=row]").first.bounding_box()
+    assert name and 0 <= name["x"] < 40
 
 
 def test_the_front_page_leads_to_the_pages(open_page: Any) -> None:
