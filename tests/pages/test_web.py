@@ -6,6 +6,7 @@ import html
 import json
 import re
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,7 @@ from tests.support.browsing import SCREENSHOTS, WAIT
 from tests.support.firefox import Firefox
 from tests.support.paths import ROOT
 from tests.support.toy_artifact import SHAPE, SIDECAR, toy, toy_expected
-from xla_wasm.site import pages
+from xla_wasm.site import pages, serve
 
 RUN_TOY = """
   const { load } = await import(site + '/xla_wasm.js');
@@ -78,6 +79,8 @@ def test_the_front_page_says_what_the_readme_says() -> None:
     page = (ROOT / "web" / "demo" / "index.html").read_text()
     python, javascript = code_blocks(readme, "python")[0], code_blocks(readme, "js")[0]
     shown = {name: html.unescape(code) for name, code in re.findall(r'<code id="(\w+)">(.*?)</code>', page, re.DOTALL)}
+    # The page has no paths of the repository: who reads it has none.
+    javascript = javascript.replace("./web/xla_wasm.js", "xla-wasm").replace("dist/", "")
     assert shown == {"python": python, "javascript": javascript}
     assert sum(bool(line.strip()) for line in python.splitlines()) == 10
     ratio = re.search(r"MiniLM's size.*\*\*([0-9.]+)\*\* of onnxruntime-web's time", readme)
@@ -150,13 +153,14 @@ def test_the_front_page_leads_to_documents_and_installation(open_page: Any, site
     """Every document that it links is served; what it says to run are commands of build.sh."""
     page = open_page("/demo/")
     links = page.get_by_role("navigation", name="Documents").get_by_role("link")
-    targets = [str(links.nth(i).get_attribute("href")) for i in range(links.count())] + ["../docs/README.md"]
+    targets = [str(links.nth(i).get_attribute("href")) for i in range(links.count())]
     assert len(targets) > 4
     for target in targets:
         answer = page.request.get(f"{site}/demo/{target}")
-        assert answer.ok and answer.headers["content-type"].startswith("text/plain")
-        source = ROOT / target.removeprefix("../") if "README" not in target else ROOT / "README.md"
-        assert answer.text() == source.read_text()
+        assert answer.ok and answer.headers["content-type"].startswith("text/html")
+        source = ROOT / "docs" / target.removeprefix("../docs/").replace(".html", ".md")
+        heading = re.search(r"^# (.*)$", source.read_text(), re.MULTILINE)
+        assert heading and heading[1] in answer.text()
     commands = page.get_by_label("Commands that install it").inner_text().splitlines()
     usage = (ROOT / "build.sh").read_text()
     built = [line.split()[1] for line in commands if line.startswith("./build.sh")]
@@ -173,6 +177,38 @@ def test_the_front_page_links_where_it_was_published(open_page: Any, monkeypatch
     expect(page.get_by_role("link", name="Repository")).to_have_attribute("href", "https://example.org/x")
     expect(page.get_by_role("link", name="Documentation")).to_have_attribute("href", "https://docs.example.org")
     assert json.loads(pages.made("/demo/links.json") or b"").keys() == {"Repository", "Documentation"}
+
+
+@pytest.mark.parametrize("rendered", [True, False])
+def test_every_page_leads_to_the_documents(
+    open_page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rendered: bool
+) -> None:
+    """As they are rendered, with a link back; where nobody rendered them, their sources in pages that can be read."""
+    if rendered:
+        (tmp_path / "index.html").write_text(f"<!doctype html><title>Home</title><h1>Home</h1>{pages._MARK.decode()}")
+    for module in (pages, serve):
+        monkeypatch.setattr(module, "documents", lambda: tmp_path if rendered else ROOT / "docs")
+    for path in sorted((ROOT / "web" / "demo").rglob("index.html")):
+        assert re.search(r'<a href="(\.\./)+docs/index\.html">Documents</a>', path.read_text()), path
+    page = open_page("/demo/performance/")
+    page.get_by_role("link", name="Documents").click()
+    page.wait_for_url("**/docs/index.html")
+    if rendered:
+        page.get_by_role("link", name="Try it in the pages").click()
+    else:
+        expect(page.locator("pre")).to_contain_text("# xla_wasm")
+        page.locator("pre a").first.click()
+        expect(page.locator("pre")).to_contain_text("# ")
+        page.get_by_role("link", name="xla_wasm", exact=True).click()
+    page.wait_for_url("**/demo/")
+
+
+def test_without_javascript_pages_say_so() -> None:
+    """But for the one that has no scripts."""
+    for path in (ROOT / "web" / "demo").rglob("index.html"):
+        text = path.read_text(encoding="utf-8")
+        says = re.search(r"<noscript><p class=\"error\">[^<]*needs JavaScript[^<]*</p></noscript>", text)
+        assert bool(says) == ('<script type="module"' in text), path
 
 
 def _isolated(page: Page) -> bool:
