@@ -169,8 +169,15 @@ def _compiled_example(source: Path) -> bytes:
     return json.dumps({"explained": bench.explain(), "wasm": base64.b64encode(wasm).decode()}).encode()
 
 
+def _finished_writer() -> bytes:
+    """Returns the weights of the module `tiny` of Generate, which the example of GPT-2 ships."""
+    installed = _PACKAGE / "web" / "demo" / "generate" / "tiny.safetensors"
+    return (installed if installed.is_file() else _CHECKOUT / "examples" / "gpt2" / "tiny.safetensors").read_bytes()
+
+
 _PLACES: dict[str, Callable[[], bytes]] = {
     "/demo/links.json": _links,
+    "/demo/generate/tiny.safetensors": _finished_writer,
     **{model.path(target): functools.partial(compiled, model, target) for model in MODELS for target in TARGETS},
     **{
         f"/demo/workers/collectives/{program.name}.wasm": functools.partial(_collective, program)
