@@ -1,5 +1,6 @@
 // The page: its controls, the curve, and what worker.js writes.
 
+import '../isolation.js';
 import { Chart } from '../chart.js';
 import { $, chosen, counted, radios, showError, showFacts } from '../shared.js';
 

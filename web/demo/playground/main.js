@@ -1,6 +1,7 @@
 // The page: text goes to the compiler's worker, what it says is shown in four views that share one selection, and the
 // module runs.
 
+import '../isolation.js';
 import { $, chosen, counted, radios, showError, showFacts } from '../shared.js';
 import { Editor } from './editor.js';
 import { Graph } from './graph.js';
