@@ -20,7 +20,7 @@ STYLE = """
 
 @dataclass(frozen=True)
 class Form:
-    """What the picture measures in pixels: where its scale begins and ends, where bars begin below a row's top."""
+    """Measures of the picture in pixels: where its scale begins and ends, and how far below a row's top bars begin."""
 
     width: int
     left: int

@@ -56,6 +56,10 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
         yield address
 
 
+FETCHED: list[Any] = []
+"""Requests of the pages that `opened` opened."""
+
+
 def opened(chromium: Browser, site: str, complaints: list[str], **options: Any) -> Page:
     """The playground, with the first example compiled and run; what it asks of others and reports as errors goes to
     `complaints`."""
@@ -63,6 +67,7 @@ def opened(chromium: Browser, site: str, complaints: list[str], **options: Any) 
     page.on("request", lambda r: r.url.startswith((site, "data:", "blob:")) or complaints.append(f"request to {r.url}"))
     page.on("pageerror", lambda error: complaints.append(str(error)))
     page.on("console", lambda m: m.type == "error" and complaints.append(m.text))
+    page.on("requestfinished", lambda request: FETCHED.append(request))
     page.goto(f"{site}/demo/playground/")
     page.wait_for_selector("body[data-state=compiled][data-run=done][data-ready=true]", timeout=90_000)
     return page
@@ -107,6 +112,14 @@ def test_it_starts_with_an_example(shared: Page) -> None:
     expect(shared.locator("#reference")).to_be_empty()
     expect(shared.locator("#compare")).to_contain_text("xla-wasm check")
     shoot(shared, "light")
+
+
+def test_what_it_fetches(shared: Page) -> None:
+    """At most 12 MB, and of Python's files only what it starts from."""
+    sizes = {r.url.rpartition("/")[2]: r.sizes()["responseBodySize"] for r in FETCHED if not r.url.startswith("blob:")}
+    assert sizes["snapshot.bin.zst"] > 1e6 and sizes["pyodide.asm.mjs"] < 4e5
+    assert sum(sizes.values()) <= 12e6, sizes
+    assert not {"pyodide.asm.wasm", "python_stdlib.zip"} & sizes.keys() and not any(n.endswith(".whl") for n in sizes)
 
 
 @pytest.mark.parametrize("name", [path.stem for path in sorted(EXAMPLES.glob("*.hlo"))])
@@ -209,7 +222,7 @@ def test_a_file_is_dropped(shared: Page) -> None:
 
 
 def test_a_text_that_cannot_be_edited_says_why(shared: Page) -> None:
-    """That of a file; one whose constants are all printed becomes a text of one's own. After a file that is none the
+    """The text of a file; one whose constants are all printed becomes a text of one's own. After a file that is none the
     editor is empty and takes text."""
     module = xla_wasm.HloModule.from_text(DOUBLE)
     open_file(shared, "twice.pb", module.to_proto())
@@ -409,6 +422,12 @@ def test_an_example_is_there_before_the_compiler(chromium: Browser, site: str) -
     with chromium.new_context() as context:
         page = context.new_page()
         held: list[Any] = []
+        late = "ready.then(({ python }) => fetch('/late/' + python.runPython('import wave; wave.__name__')));"
+        context.route(
+            "**/compiler.js", lambda route: route.fulfill(response=(a := route.fetch()), body=a.text() + late)
+        )
+        asked: list[str] = []
+        page.on("request", lambda request: asked.append(request.url.removeprefix(site)))
         # The page asks first; Pyodide will ask again.
         page.context.route(
             "**/pyodide/pyodide-lock.json", lambda route: route.continue_() if held else held.append(route)
@@ -428,6 +447,8 @@ def test_an_example_is_there_before_the_compiler(chromium: Browser, site: str) -
         route.continue_()
         expect(page.locator("#download")).to_have_attribute("download", "twice.wasm", timeout=90_000)
         expect(page.locator("#says")).to_contain_text("Compiled in")
+        # A module of Python that the snapshot has not comes when it is asked for.
+        assert asked.index("/pyodide/python_stdlib.zip") < asked.index("/late/wave")
 
 
 def test_without_a_snapshot_python_starts_all_the_same(chromium: Browser, site: str) -> None:
@@ -435,7 +456,7 @@ def test_without_a_snapshot_python_starts_all_the_same(chromium: Browser, site: 
         page = context.new_page()
         asked: list[str] = []
         page.context.route(
-            "**/snapshot.bin.gz",
+            "**/snapshot.bin.zst",
             lambda route: (asked.append(route.request.url), route.fulfill(status=404, body="none")),
         )
         page.goto(f"{site}/demo/playground/")

@@ -28,7 +28,7 @@ DOCUMENTS_POLICY = (
     "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
     "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
 )
-"""That of rendered documents, which have scripts and styles in them."""
+"""The policy of rendered documents, which have scripts and styles in them."""
 MOST_AT_ONCE = 64
 """Requests at once; more are hung up on. A browser has at most six connections to a server."""
 PATIENCE = 10.0
@@ -161,11 +161,19 @@ class _Handler(_StaticHandler):
             data = made(path)
         except XlaWasmError as error:
             return self._send(str(error).encode(), "text/plain; charset=utf-8", HTTPStatus.NOT_FOUND)
-        return super().found() if data is None else self._send(data, self.guess_type(path))
+        if data is not None:
+            return self._send(data, self.guess_type(path))
+        packed = Path(f"{self.translate_path(path)}.gz")
+        if path.endswith(".mjs") and packed.is_file() and "gzip" in self.headers.get("Accept-Encoding", ""):
+            return self._send(packed.read_bytes(), self.guess_type(path), encoding="gzip")
+        return super().found()
 
-    def _send(self, data: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK) -> BinaryIO:
+    def _send(self, data: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK, encoding: str = "") -> BinaryIO:
         self.send_response(status)
         self.send_header("Content-Type", kind)
+        if encoding:
+            self.send_header("Content-Encoding", encoding)
+            self.send_header("Vary", "Accept-Encoding")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         return io.BytesIO(data)
