@@ -83,7 +83,7 @@ const memory = python.makeMemorySnapshot();
 without.segments(memory, segments);
 const length = Buffer.alloc(4);
 length.writeUInt32LE(memory.length);
-const params = { [constants.ZSTD_c_compressionLevel]: quick ? 3 : 19, [constants.ZSTD_c_windowLog]: 26 };
+const params = { [constants.ZSTD_c_compressionLevel]: quick ? 9 : 19, [constants.ZSTD_c_windowLog]: 26 };
 const level = quick ? 3 : 9;
 lock.sizes = {};
 for (const [name, data] of [

@@ -222,8 +222,8 @@ def test_a_file_is_dropped(shared: Page) -> None:
 
 
 def test_a_text_that_cannot_be_edited_says_why(shared: Page) -> None:
-    """The text of a file; one whose constants are all printed becomes a text of one's own. After a file that is none the
-    editor is empty and takes text."""
+    """The text of a file; one whose constants are all printed becomes a text of one's own. After a file that is none,
+    the editor is empty and takes text."""
     module = xla_wasm.HloModule.from_text(DOUBLE)
     open_file(shared, "twice.pb", module.to_proto())
     expect(shared.locator("#download")).to_have_attribute("download", "twice.wasm", timeout=30_000)
