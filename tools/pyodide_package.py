@@ -56,7 +56,7 @@ def lock_entry(wheel: Path) -> dict[str, Any]:
 def package(wheel: Path, pyodide: Path, folder: Path) -> dict[str, Any]:
     """Fills the folder; its lock file."""
     folder.mkdir(parents=True, exist_ok=True)
-    for old in (*folder.glob("xla_wasm-*.whl"), *folder.glob("snapshot.bin.gz")):
+    for old in (*folder.glob("xla_wasm-*.whl"), *folder.glob("snapshot.bin.*")):
         old.unlink()
     for source in (*(pyodide / name for name in RUNTIME), wheel):
         shutil.copyfile(source, folder / source.name)

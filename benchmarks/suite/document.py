@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import markdown
-from .chart import Bar, chart
+from .chart import NARROW, Bar, chart
 from .contestants import ROOT
 from .machine import MODES
 from .results import Row
@@ -38,10 +38,13 @@ def write(rows: Rows, compiled: Mapping[str, Any], root: Path = ROOT) -> None:
     picture = chart(bars(rows))
     for path in (root / "docs" / "performance.svg", page / "chart.svg"):
         path.write_text(picture)
-    height = re.search(r'viewBox="0 0 \d+ (\d+)"', picture)
+    (page / "chart-narrow.svg").write_text(chart(bars(rows), NARROW))
     index = page / "index.html"
-    if height:
-        index.write_text(re.sub(r'(src="chart.svg" width="\d+" height=")\d+', rf"\g<1>{height[1]}", index.read_text()))
+    for name in ("chart.svg", "chart-narrow.svg"):
+        height = re.search(r'viewBox="0 0 \d+ (\d+)"', (page / name).read_text())
+        if height:
+            place = rf'(="{name}" width="\d+" height=")\d+'
+            index.write_text(re.sub(place, rf"\g<1>{height[1]}", index.read_text()))
     markdown.replace_between(root / "docs" / "performance.md", BEGIN, END, document(rows, compiled))
     markdown.replace_between(index, BEGIN, END, page_tables(rows))
     markdown.replace_between(root / "README.md", BEGIN, END, figures(rows, compiled))
@@ -147,7 +150,8 @@ def page_tables(rows: Rows) -> str:
         for name in names:
             first, *rest = cells(name, rows[name])
             data = "".join(f"<td{_side(column)}>{escape(text)}</td>" for column, text in zip(COLUMNS[1:], rest))
-            parts.append(f'          <tr><th scope="row">{escape(first)}</th>{data}</tr>\n')
+            head = escape(first).replace("_", "_<wbr>")  # where it may go on in another line, on a phone
+            parts.append(f'          <tr><th scope="row">{head}</th>{data}</tr>\n')
         parts.append("        </tbody>\n      </table></div>\n")
     return "".join(parts)
 

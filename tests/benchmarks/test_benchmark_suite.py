@@ -321,7 +321,8 @@ def test_documents(tmp_path: Path) -> None:
     page.mkdir(parents=True)
     (tmp_path / "docs" / "performance.md").write_text(between)
     (tmp_path / "README.md").write_text(between)
-    (page / "index.html").write_text(f'<img src="chart.svg" width="860" height="1">\n{between}')
+    images = '<source srcset="chart-narrow.svg" width="360" height="1"><img src="chart.svg" width="860" height="1">'
+    (page / "index.html").write_text(f"{images}\n{between}")
     (page.parent / "index.html").write_text('<dd id="ratio">9</dd>')
     compiled = {"digits": {"seconds": 0.01, "instructions": 35, "bytes": 46000, "weights": 40000}}
     compiled["gradient of 12 blocks"] = {"seconds": 0.4, "instructions": 4000, "bytes": 150000, "weights": 0}
@@ -349,7 +350,12 @@ def test_documents(tmp_path: Path) -> None:
     assert float(slower.attrib["width"]) > float(faster.attrib["width"])
     assert (page / "chart.svg").read_text() == (tmp_path / "docs" / "performance.svg").read_text()
 
+    narrow = ElementTree.fromstring((page / "chart-narrow.svg").read_text())
+    assert len(list(narrow.iter(f"{space}rect"))) == 5
+    assert all(float(r.attrib["x"]) + float(r.attrib["width"]) <= 360 for r in narrow.iter(f"{space}rect"))
+
     html = (page / "index.html").read_text()
+    assert f'height="{narrow.attrib["viewBox"].split()[3]}"' in html
     assert f'height="{root.attrib["viewBox"].split()[3]}"' in html and "&lt;a &amp; b&gt;" in html
     assert '<th scope="row">resnet18</th>' in html and html.count("<h2>") == 3
     readme = (tmp_path / "README.md").read_text()

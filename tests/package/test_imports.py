@@ -82,7 +82,7 @@ ARROWS = {
     "command": "files hlo options target showing records meaning wasm artifact assemble compiler host devices check "
     "site server frontend",
     "site": "files lines hlo options target records meaning loop wasm artifact passes plan compiler host builder check "
-    "frontend",
+    "command frontend",
     "frontend": "files hlo shared host",
     "jax": "files hlo target options shared artifact compiler host",
 }

@@ -111,6 +111,22 @@ def test_on_a_phone(open_page: Any) -> None:
     expect_answer(page, 5)
 
 
+def test_on_a_phone_the_answer_is_seen_while_one_draws(open_page: Any) -> None:
+    page = open_page(**PHONE | {"viewport": {"width": 390, "height": 844}})
+    draw(page, STROKES[3], touch=True)
+    expect_answer(page, 3)
+    pad, says = page.locator("#pad").bounding_box(), page.locator("#says").bounding_box()
+    assert page.evaluate("scrollY") == 0 and says["y"] + says["height"] <= pad["y"] and pad["y"] + pad["height"] <= 844
+    until(page, "document.getElementById('trained-label').textContent.includes('%')")
+    # Labels are of one line, and the last row of facts has no empty cell.
+    labels = page.locator(".answers .choice label span")
+    assert labels.evaluate_all("all => all.every((label) => label.getClientRects().length === 1)")
+    last = page.locator("#facts div").last.bounding_box()
+    whole = page.locator("#facts").bounding_box()
+    assert abs(last["x"] + last["width"] - whole["x"] - whole["width"]) <= 2
+    page.screenshot(path=SCREENSHOTS / "digits-390x844.png")
+
+
 def test_with_the_keyboard(open_page: Any) -> None:
     page = open_page(viewport={"width": 1200, "height": 1400})
     for digit in range(10):
@@ -193,7 +209,7 @@ def steps(page: Page) -> int:
 
 def share(text: str) -> float:
     """The fraction that a text such as `Trained here: 97.5 %` states."""
-    found = re.search(r"([0-9.]+) %", text)
+    found = re.search(r"([0-9.]+)\s%", text)
     assert found, text
     return float(found[1]) / 100
 

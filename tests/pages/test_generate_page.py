@@ -263,6 +263,19 @@ def test_the_small_model_of_the_example(generate: Any) -> None:
     expect(page.get_by_role("button", name="Start")).to_be_enabled()
 
 
+def test_a_finished_writer_in_one_click(generate: Any) -> None:
+    """It writes words of the plays at once, and the page's own model is untouched after it."""
+    page = generate()
+    page.get_by_role("button", name="Let a finished one write").click()
+    expect(page.locator("#when")).to_have_text("A finished writer", timeout=60_000)
+    training(page, "paused")
+    text = page.locator("#output").inner_text()
+    assert len(text) > 200 and re.search(r"\b(the|and|you|my)\b", text), text
+    page.get_by_role("button", name="Back to training").click()
+    expect(page.locator("#status")).to_have_text("Random weights, not trained yet")
+    expect(page.get_by_role("button", name="Start")).to_be_enabled()
+
+
 def test_weights_are_saved_and_opened(generate: Any, tmp_path: Path) -> None:
     page = generate()
     page.get_by_role("button", name="Start").click()
@@ -278,6 +291,8 @@ def test_weights_are_saved_and_opened(generate: Any, tmp_path: Path) -> None:
     assert writes(page, "The ") != text
     opened(page, tmp_path / "w.safetensors")
     expect(page.locator("#files-status")).to_contain_text("The weights are in their place")
+    expect(page.locator("#status")).to_have_text("Weights that you opened: train on, or write")
+    expect(page.locator("#when")).to_have_text("from the weights opened")
     assert writes(page, "The ") == text
 
 

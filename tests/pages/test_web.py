@@ -6,6 +6,7 @@ import html
 import json
 import re
 import time
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,11 +15,11 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, expect
 from playwright.sync_api import Error as PlaywrightError
 
-from tests.support.browsing import SCREENSHOTS, WAIT
+from tests.support.browsing import SCREENSHOTS, WAIT, served
 from tests.support.firefox import Firefox
 from tests.support.paths import ROOT
 from tests.support.toy_artifact import SHAPE, SIDECAR, toy, toy_expected
-from xla_wasm.site import pages
+from xla_wasm.site import pages, serve
 
 RUN_TOY = """
   const { load } = await import(site + '/xla_wasm.js');
@@ -78,6 +79,8 @@ def test_the_front_page_says_what_the_readme_says() -> None:
     page = (ROOT / "web" / "demo" / "index.html").read_text()
     python, javascript = code_blocks(readme, "python")[0], code_blocks(readme, "js")[0]
     shown = {name: html.unescape(code) for name, code in re.findall(r'<code id="(\w+)">(.*?)</code>', page, re.DOTALL)}
+    # The page has no paths of the repository: who reads it has none.
+    javascript = javascript.replace("./web/xla_wasm.js", "xla-wasm").replace("dist/", "")
     assert shown == {"python": python, "javascript": javascript}
     assert sum(bool(line.strip()) for line in python.splitlines()) == 10
     ratio = re.search(r"MiniLM's size.*\*\*([0-9.]+)\*\* of onnxruntime-web's time", readme)
@@ -124,6 +127,12 @@ def test_the_page_of_figures(open_page: Any, scheme: str) -> None:
         is_mobile=True,
     )
     assert phone.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    # The chart for narrow screens, whose letters are not made smaller; and names that stay while a table scrolls.
+    assert phone.evaluate("document.querySelector('figure img').currentSrc.endsWith('/chart-narrow.svg')")
+    assert phone.evaluate("document.querySelector('figure img').width / 360 > 0.8")
+    phone.locator("main .scroll").first.evaluate("table => table.scrollTo(200, 0)")
+    name = phone.locator("main th[scope=row]").first.bounding_box()
+    assert name and 0 <= name["x"] < 40
 
 
 def test_the_front_page_leads_to_the_pages(open_page: Any) -> None:
@@ -144,13 +153,14 @@ def test_the_front_page_leads_to_documents_and_installation(open_page: Any, site
     """Every document that it links is served; what it says to run are commands of build.sh."""
     page = open_page("/demo/")
     links = page.get_by_role("navigation", name="Documents").get_by_role("link")
-    targets = [str(links.nth(i).get_attribute("href")) for i in range(links.count())] + ["../docs/README.md"]
+    targets = [str(links.nth(i).get_attribute("href")) for i in range(links.count())]
     assert len(targets) > 4
     for target in targets:
         answer = page.request.get(f"{site}/demo/{target}")
-        assert answer.ok and answer.headers["content-type"].startswith("text/plain")
-        source = ROOT / target.removeprefix("../") if "README" not in target else ROOT / "README.md"
-        assert answer.text() == source.read_text()
+        assert answer.ok and answer.headers["content-type"].startswith("text/html")
+        source = ROOT / "docs" / target.removeprefix("../docs/").replace(".html", ".md")
+        heading = re.search(r"^# (.*)$", source.read_text(), re.MULTILINE)
+        assert heading and heading[1] in answer.text()
     commands = page.get_by_label("Commands that install it").inner_text().splitlines()
     usage = (ROOT / "build.sh").read_text()
     built = [line.split()[1] for line in commands if line.startswith("./build.sh")]
@@ -169,6 +179,66 @@ def test_the_front_page_links_where_it_was_published(open_page: Any, monkeypatch
     assert json.loads(pages.made("/demo/links.json") or b"").keys() == {"Repository", "Documentation"}
 
 
+OFFLINE = {"": "body[data-ready=true]", "performance/": "main", "playground/": "body[data-run=done]"}
+"""Page -> the selector that matches when it has computed something, where that is not the usual one."""
+
+
+def test_pages_work_without_a_network_at_the_second_visit(chromium: Browser, compiled_once: None) -> None:
+    """But for the search page, of which only the 84 MB of its model make a difference."""
+    names = ("", "digits/", "generate/", "playground/", "workers/", "performance/")
+    with chromium.new_context(service_workers="allow") as context:
+        opened = {name: context.new_page() for name in names}
+        with served() as address:
+            for name, page in opened.items():
+                page.goto(f"{address}/demo/{name}")
+                page.wait_for_selector(OFFLINE.get(name, "body[data-ready=true]"), timeout=WAIT)
+            expires = time.monotonic() + WAIT / 1000
+            kept, before = -1, -2
+            while kept != before and time.monotonic() < expires:  # what they fetch last is kept, too
+                page.wait_for_timeout(700)
+                before, kept = (
+                    kept,
+                    page.evaluate("caches.open('xla_wasm pages').then(c => c.keys()).then(k => k.length)"),
+                )
+        # Now there is no server any more.
+        for name, page in opened.items():
+            page.reload()
+            page.wait_for_selector(OFFLINE.get(name, "body[data-ready=true]"), timeout=WAIT)
+            assert page.evaluate("crossOriginIsolated")
+
+
+@pytest.mark.parametrize("rendered", [True, False])
+def test_every_page_leads_to_the_documents(
+    open_page: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rendered: bool
+) -> None:
+    """As they are rendered, with a link back; where nobody rendered them, their sources in pages that can be read."""
+    if rendered:
+        (tmp_path / "index.html").write_text(f"<!doctype html><title>Home</title><h1>Home</h1>{pages._MARK.decode()}")
+    for module in (pages, serve):
+        monkeypatch.setattr(module, "documents", lambda: tmp_path if rendered else ROOT / "docs")
+    for path in sorted((ROOT / "web" / "demo").rglob("index.html")):
+        assert re.search(r'<a href="(\.\./)+docs/index\.html">Documents</a>', path.read_text()), path
+    page = open_page("/demo/performance/")
+    page.get_by_role("link", name="Documents").click()
+    page.wait_for_url("**/docs/index.html")
+    if rendered:
+        page.get_by_role("link", name="Try it in the pages").click()
+    else:
+        expect(page.locator("pre")).to_contain_text("# xla_wasm")
+        page.locator("pre a").first.click()
+        expect(page.locator("pre")).to_contain_text("# ")
+        page.get_by_role("link", name="xla_wasm", exact=True).click()
+    page.wait_for_url("**/demo/")
+
+
+def test_without_javascript_pages_say_so() -> None:
+    """But for the one that has no scripts."""
+    for path in (ROOT / "web" / "demo").rglob("index.html"):
+        text = path.read_text(encoding="utf-8")
+        says = re.search(r"<noscript><p class=\"error\">[^<]*needs JavaScript[^<]*</p></noscript>", text)
+        assert bool(says) == (path.parent.name != "performance"), path
+
+
 def _isolated(page: Page) -> bool:
     try:
         return bool(page.evaluate("crossOriginIsolated"))
@@ -178,7 +248,7 @@ def _isolated(page: Page) -> bool:
 
 def test_a_static_host_in_chromium(chromium: Browser, static_host: str) -> None:
     """The service worker gives the headers after one reload, also to the worker that trains."""
-    context = chromium.new_context()
+    context = chromium.new_context(service_workers="allow")
     page = context.new_page()
     loads = []
     page.on("load", lambda: loads.append(page.url))

@@ -368,7 +368,7 @@ def test_where_memory_is_not_shared(open_elsewhere: Any) -> None:
 
 def test_a_static_host_gets_shared_memory(chromium: Browser, static_host: str) -> None:
     """The service worker of the site adds the headers, and the page shares memory after one reload."""
-    context = chromium.new_context()
+    context = chromium.new_context(service_workers="allow")
     page = context.new_page()
     page.goto(f"{static_host}/demo/workers/?workers=2")
     expect(page.get_by_label("Shared memory")).to_be_checked(timeout=WAIT)

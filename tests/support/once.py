@@ -106,6 +106,6 @@ def pyodide_folder(factory: pytest.TempPathFactory) -> Path:
 
         package(built_wheel(factory), PYODIDE, place / "dist")
         example = ROOT / "web" / "demo" / "playground" / "examples" / "gradient.hlo"
-        output([node_for("simd128"), ROOT / "tools" / "pyodide_snapshot.mjs", place / "dist", example])
+        output([node_for("relaxed-simd"), ROOT / "tools" / "pyodide_snapshot.mjs", place / "dist", example, "--quick"])
 
     return once(factory, "pyodide", make) / "dist"

@@ -160,4 +160,7 @@ def on_files(files: Files, config: MkDocsConfig, **_: Any) -> Files:
 def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
     """Writes links as the site has them."""
     uri = page.file.src_uri
+    if uri == "index.md":
+        # Where a site with demo pages links them: xla_wasm/site/pages.py.
+        markdown = markdown.replace("\n## ", "\n<!-- the demo pages -->\n\n## ", 1)
     return markdown if uri.startswith((f"{FILES}/", "reference/")) else rewritten(markdown, uri)

@@ -1,6 +1,7 @@
 // The front page: its numbers are those of the digits model, which it loads and runs on one held-out image after
 // another.
 
+import './isolation.js';
 import { load } from '../xla_wasm.js';
 import { drawImage } from './digits/paint.js';
 import { pictures } from './digits/samples.js';

@@ -54,7 +54,7 @@ export function coloured(text, pattern) {
 export const counted = (count, noun) => `${count.toLocaleString('en')} ${noun}${count === 1 ? '' : 's'}`;
 
 /** @param {number} share from 0 to 1 */
-export const percent = (share) => (share > 0.9995 ? '100 %' : share < 0.0005 ? '0 %' : `${(100 * share).toFixed(1)} %`);
+export const percent = (share) => `${share > 0.9995 ? 100 : share < 0.0005 ? 0 : (100 * share).toFixed(1)}\u00a0%`; // no line ends in between
 
 /**
  * The two builds that the site has of a module.

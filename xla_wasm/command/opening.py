@@ -41,11 +41,7 @@ def read(path: Path, dims: Iterable[str] = ()) -> Module | Artifact:
 
     `dims` are the sizes of symbolic dimensions, as on the command line: "b=8", "b=1..128"; or all sizes of an argument
     of StableHLO that leaves some open: "x=8,4"."""
-    sizes: dict[str, int | range | tuple[int, ...]] = {}
-    for name, size in map(_size, dims):
-        if name in sizes:
-            raise ArgumentError(f"--dim gives the size of {name} twice")
-        sizes[name] = size
+    sizes = _sizes(dims)
     if str(path) != STDIN and not path.exists():
         raise ArgumentError(f"{path}: {no_such_file(path)}")
     if path.is_dir():
@@ -55,9 +51,7 @@ def read(path: Path, dims: Iterable[str] = ()) -> Module | Artifact:
         words.read_files[:] = [] if str(path) == STDIN else [path]
         if data.startswith(b"\0asm"):
             return Artifact.open(data if str(path) == STDIN else path)
-        if sizes:
-            return _with_sizes(data, sizes)
-        return read_module(data)
+        return _with_sizes(data, sizes) if sizes else read_module(data)
     except ParseError as error:
         raise ParseError(f"{shown(path)}: {error}") from error
     except XlaWasmError as error:
@@ -67,6 +61,21 @@ def read(path: Path, dims: Iterable[str] = ()) -> Module | Artifact:
 def shown(path: Path) -> str:
     """Returns the name that messages have for a file."""
     return "standard input" if str(path) == STDIN else str(path)
+
+
+def with_sizes(data: str | bytes, dims: Iterable[str]) -> Module:
+    """Reads a module, with the sizes that it leaves open as `read` takes them."""
+    sizes = _sizes(dims)
+    return _with_sizes(data.encode() if isinstance(data, str) else data, sizes) if sizes else read_module(data)
+
+
+def _sizes(dims: Iterable[str]) -> dict[str, int | range | tuple[int, ...]]:
+    sizes: dict[str, int | range | tuple[int, ...]] = {}
+    for name, size in map(_size, dims):
+        if name in sizes:
+            raise ArgumentError(f"--dim gives the size of {name} twice")
+        sizes[name] = size
+    return sizes
 
 
 def _with_sizes(data: bytes, sizes: Mapping[str, int | range | tuple[int, ...]]) -> Module:

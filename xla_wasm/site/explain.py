@@ -13,12 +13,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from ..artifact import Artifact
+from ..command.opening import with_sizes
 from ..compiler import Trace, compile, trace
 from ..dataclass import replace
 from ..errors import UnsupportedError, XlaWasmError
 from ..hlo.attrs import Metadata
 from ..hlo.ir import Computation, Instruction, Module
-from ..hlo.proto.container import read_module
 from ..hlo.text import printer
 from ..lines import Lines
 from ..loop.text import to_text
@@ -38,13 +38,17 @@ _FAMILY = {op.opcode: family for family, ops in FAMILIES.items() for op in ops}
 _HEADER = re.compile(r"\s*(?:ENTRY\s+)?%?([A-Za-z_][\w.-]*)\s*(?:\([^=]*->.*)?\{")
 _HEAD = re.compile(r"\s*(?:ROOT\s+)?%?([A-Za-z_][\w.-]*)\s*=\s")
 _WHERE = re.compile(r"([\w-]+) '([^']+)'")
+_OPEN_SIZES = re.compile(r"(.*?), as in (?:from_exported|HloModule)\b.* as in (--dim .*)", re.DOTALL)
 
 
 class Workbench:
-    """A module in work: read, compiled, explained, and compared with the reference evaluator."""
+    """A module in work: read, compiled, explained, and compared with the reference evaluator.
 
-    def __init__(self, source: str | bytes) -> None:
-        self.module = read_module(source)
+    `sizes` are those that the source leaves open, as `--dim` takes them, with spaces between: "b=8 n=1..128".
+    """
+
+    def __init__(self, source: str | bytes, sizes: str = "") -> None:
+        self.module = with_sizes(source, sizes.split())
         self.text = source if isinstance(source, str) else self.module.to_text(large_constants=False)
         self.artifact: Artifact | None = None
 
@@ -84,15 +88,21 @@ class Workbench:
 
 
 def failure(error: XlaWasmError, text: str) -> dict[str, Any]:
-    """An error as plain values, with the line of the text that it is about, counted from 1, if one can be told."""
-    found: dict[str, Any] = {"kind": type(error).__name__, "message": str(error), "line": None, "column": None}
+    """An error as plain values, with the line of the text that it is about, counted from 1, if one can be told.
+    `sizes` is an example of those that the module leaves open, if they are what is wrong."""
+    message = str(error)
+    found: dict[str, Any] = {"kind": type(error).__name__, "line": None, "column": None, "sizes": ""}
+    if open_sizes := _OPEN_SIZES.fullmatch(message):
+        example = open_sizes[2].replace("--dim ", "")
+        return found | {"message": f"{open_sizes[1]} under Sizes, as in {example}", "sizes": example}
+    found["message"] = message.replace("--dim ", "")
     if hasattr(error, "line"):
         found |= {
             "line": error.line,
             "column": getattr(error, "column", None),
-            "message": str(error).partition("\n")[0],
+            "message": message.partition("\n")[0],
         }
-    elif where := _WHERE.search(str(error)):
+    elif where := _WHERE.search(message):
         for number, line in enumerate(text.splitlines(), 1):
             for head in re.finditer(
                 rf"(?:^|[\s{{])%?({re.escape(where[2])})\s*=\s[^=]*?{re.escape(where[1])}\s*\(", line

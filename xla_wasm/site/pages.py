@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import base64
 import functools
+import html
 import json
+import re
 import shutil
 import threading
 from collections.abc import Callable
@@ -67,6 +69,26 @@ MODELS = (
 _TO_THE_PAGES = (
     '<!doctype html><meta charset="utf-8"><title>xla_wasm</title><meta http-equiv="refresh" content="0; url=demo/">\n'
 )
+_MARK = b"<!-- the demo pages -->"
+"""Stands in the front page of the documents, where a site with pages links them."""
+_TO_THE_DEMO = (
+    b'<p><a class="md-button md-button--primary" href="../demo/">Try it in the pages</a> Draw a digit, train a writer, '
+    b"compile HLO.</p>"
+)
+_SOURCE = """<!doctype html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<title>{name} · xla_wasm</title>
+<link rel="stylesheet" href="../demo/style.css">
+</head>
+<body>
+<header class="top"><a class="brand" href="../demo/"><span class="mark" aria-hidden="true"></span>xla_wasm</a></header>
+<main><pre class="source">{text}</pre></main>
+</body>
+</html>
+"""
 _compiling = threading.Lock()
 
 
@@ -84,16 +106,32 @@ def pyodide() -> Path:
 
 
 def documents() -> Path:
-    """The folder with the documents, at /docs/ of the site: inside it, or that of the checkout, where README.md lies
-    beside it."""
+    """The folder with the documents, at /docs/ of the site: as `./build.sh docs` renders them in a checkout, or their
+    sources."""
+    rendered = _CHECKOUT / "dist" / "docs"
+    return rendered if rendered.is_dir() else _sources()
+
+
+def _sources() -> Path:
     inside = site() / "docs"
     return inside if inside.is_dir() else _CHECKOUT / "docs"
 
 
-def readme() -> Path:
-    """README.md, which is at /docs/README.md of the site."""
-    inside = documents() / "README.md"
-    return inside if inside.is_file() else _CHECKOUT / "README.md"
+def _document(name: str) -> bytes | None:
+    """Returns a page of the documents: a rendered one, whose front page leads to the pages here, or the source as it
+    is, in a page of this site; None where there is none of this name."""
+    rendered = documents() / f"{name}.html"
+    if rendered.is_file():
+        return rendered.read_bytes().replace(_MARK, _TO_THE_DEMO)
+    source = _sources() / f"{'README' if name == 'index' else name}.md"
+    if name == "index" and not source.is_file():
+        source = _CHECKOUT / "README.md"
+    if not source.is_file():
+        return None
+    text = html.escape(source.read_text(encoding="utf-8"))
+    # A link from one document to another, in the way that code hosts understand.
+    text = re.sub(r"\]\((?:docs/)?(\w+)\.md(#[\w-]*)?\)", r'](<a href="\1.html">\1.md\2</a>)', text)
+    return _SOURCE.format(name=name, text=text).encode()
 
 
 @functools.cache
@@ -131,9 +169,15 @@ def _compiled_example(source: Path) -> bytes:
     return json.dumps({"explained": bench.explain(), "wasm": base64.b64encode(wasm).decode()}).encode()
 
 
+def _finished_writer() -> bytes:
+    """Returns the weights of the module `tiny` of Generate, which the example of GPT-2 ships."""
+    installed = _PACKAGE / "web" / "demo" / "generate" / "tiny.safetensors"
+    return (installed if installed.is_file() else _CHECKOUT / "examples" / "gpt2" / "tiny.safetensors").read_bytes()
+
+
 _PLACES: dict[str, Callable[[], bytes]] = {
     "/demo/links.json": _links,
-    "/docs/README.md": lambda: readme().read_bytes(),
+    "/demo/generate/tiny.safetensors": _finished_writer,
     **{model.path(target): functools.partial(compiled, model, target) for model in MODELS for target in TARGETS},
     **{
         f"/demo/workers/collectives/{program.name}.wasm": functools.partial(_collective, program)
@@ -149,6 +193,8 @@ _PLACES: dict[str, Callable[[], bytes]] = {
 def made(path: str) -> bytes | None:
     """The content of a file that is compiled when it is first asked for; None where the path names none."""
     name = path.rpartition("/")[2]
+    if document := re.fullmatch(r"/docs/(\w+)\.html", path, re.ASCII):
+        return _document(document[1])
     with _compiling:
         if path in _PLACES:
             return _PLACES[path]()
@@ -173,6 +219,9 @@ def write(folder: Path) -> list[str]:
     except XlaWasmError as error:
         missing.append(f"the model of the search page: {error}")
     shutil.copytree(documents(), folder / "docs", dirs_exist_ok=True, copy_function=files.copy)
+    names = {source.stem for source in _sources().glob("*.md")} - {"README"} | {"index"}
+    for name in names:
+        files.write(folder / "docs" / f"{name}.html", _document(name) or b"")
     if pyodide().is_dir():
         shutil.copytree(pyodide(), folder / "pyodide", dirs_exist_ok=True, copy_function=files.copy)
     else:

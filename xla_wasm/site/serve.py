@@ -24,6 +24,11 @@ POLICY = (
     "object-src 'none'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 )
 """The content that pages may load and run: what is here, and WebAssembly."""
+DOCUMENTS_POLICY = (
+    "default-src 'self'; script-src 'self' 'unsafe-inline'; style-src 'self' 'unsafe-inline'; img-src 'self' data:; "
+    "object-src 'none'; base-uri 'none'; form-action 'self'; frame-ancestors 'self'"
+)
+"""The policy of rendered documents, which have scripts and styles in them."""
 MOST_AT_ONCE = 64
 """Requests at once; more are hung up on. A browser has at most six connections to a server."""
 PATIENCE = 10.0
@@ -128,10 +133,11 @@ class _StaticHandler(SimpleHTTPRequestHandler):
         """Says nothing for each request."""
 
 
+_ELSEWHERE = {"/": "/demo/", "/docs/": "/docs/index.html"}
+
+
 class _Handler(_StaticHandler):
     """The pages with the headers of cross-origin isolation, and the models."""
-
-    policy = POLICY
 
     def end_headers(self) -> None:
         # Cross-origin isolation is what gives a page threads and exact timers.
@@ -139,15 +145,15 @@ class _Handler(_StaticHandler):
         self.send_header("Cross-Origin-Embedder-Policy", "require-corp")
         self.send_header("Cache-Control", "no-cache")
         self.send_header("X-Content-Type-Options", "nosniff")
-        if self.policy:
-            self.send_header("Content-Security-Policy", self.policy)
+        policy = DOCUMENTS_POLICY if self.path.startswith("/docs/") else POLICY
+        self.send_header("Content-Security-Policy", policy)
         super().end_headers()
 
     def found(self) -> BinaryIO | None:
         path = self.path.partition("?")[0]
-        if path == "/":
+        if path in _ELSEWHERE:
             self.send_response(HTTPStatus.FOUND)
-            self.send_header("Location", "/demo/")
+            self.send_header("Location", _ELSEWHERE[path])
             self.send_header("Content-Length", "0")
             self.end_headers()
             return None
@@ -155,11 +161,19 @@ class _Handler(_StaticHandler):
             data = made(path)
         except XlaWasmError as error:
             return self._send(str(error).encode(), "text/plain; charset=utf-8", HTTPStatus.NOT_FOUND)
-        return super().found() if data is None else self._send(data, self.guess_type(path))
+        if data is not None:
+            return self._send(data, self.guess_type(path))
+        packed = Path(f"{self.translate_path(path)}.gz")
+        if path.endswith(".mjs") and packed.is_file() and "gzip" in self.headers.get("Accept-Encoding", ""):
+            return self._send(packed.read_bytes(), self.guess_type(path), encoding="gzip")
+        return super().found()
 
-    def _send(self, data: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK) -> BinaryIO:
+    def _send(self, data: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK, encoding: str = "") -> BinaryIO:
         self.send_response(status)
         self.send_header("Content-Type", kind)
+        if encoding:
+            self.send_header("Content-Encoding", encoding)
+            self.send_header("Vary", "Accept-Encoding")
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         return io.BytesIO(data)

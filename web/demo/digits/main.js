@@ -2,6 +2,7 @@
 // makes weights of its own; a switch says whether the model with the shipped weights answers or the one that takes
 // these.
 
+import '../isolation.js';
 import { load } from '../../xla_wasm.js';
 import { $, builds, chosen, fetchedBytes, microseconds, percent, radios, showError, showFacts } from '../shared.js';
 import { present } from './answer.js';

@@ -1,5 +1,6 @@
 // The page: its controls, the curve, and what worker.js writes.
 
+import '../isolation.js';
 import { Chart } from '../chart.js';
 import { $, chosen, counted, radios, showError, showFacts } from '../shared.js';
 
@@ -19,6 +20,10 @@ const FORM = {
 let state = 'loading';
 /** The name of a model that somebody brought. */
 let brought = '';
+/** Weights of the page's own model that somebody opened, and nobody has reset. */
+let resumed = false;
+/** The finished writer was asked for, and writes as soon as it is there. */
+let finishing = false;
 /** @type {import('../chart.js').Points} */
 let losses = [];
 let step = 0;
@@ -73,6 +78,7 @@ function hear(report) {
     showError(`${report.about}-error`, report.message);
     $('files-status').textContent = '';
     $('files-progress').hidden = true;
+    finishing = false;
     if (state === 'loading') state = 'failed';
     else if (state !== 'fresh') state = 'paused';
     resetting = false;
@@ -98,8 +104,7 @@ function hear(report) {
     const pen = document.createElement('span');
     pen.className = 'pen';
     $('output').replaceChildren(given, prose, pen);
-    $('when').textContent =
-      brought || (report.step ? `after ${counted(report.step, 'step')}` : 'before its first step');
+    $('when').textContent = brought || weightsOf(report.step);
   } else if (report.type === 'wrote') {
     written += report.text;
     prose.append(report.text);
@@ -114,7 +119,7 @@ function hear(report) {
 
 /** @param {Extract<Report, {type: 'fresh'}>} report */
 function fresh(report) {
-  resetting = false;
+  resetting = resumed = false;
   state = 'fresh';
   step = report.step;
   speed = 0;
@@ -136,14 +141,18 @@ function fresh(report) {
 /** @param {Extract<Report, {type: 'opened'}>} report */
 function opened({ name, own }) {
   $('files-error').hidden = $('files-progress').hidden = true;
-  brought = own ? '' : name;
+  brought = own ? '' : finishing ? 'A finished writer' : name;
+  resumed = own;
   state = own ? 'fresh' : 'paused';
   $('files-status').textContent = own
     ? 'The weights are in their place: write with them, or train on.'
-    : `${name} is ready: it writes above.`;
+    : `${brought} is ready: it writes above.`;
   $('output').textContent = '';
-  $('when').textContent = own ? 'from the weights opened' : name;
-  if (!own) {
+  $('when').textContent = own ? 'from the weights opened' : brought;
+  if (finishing) {
+    finishing = false;
+    write();
+  } else if (!own) {
     $('output').scrollIntoView({ block: 'center' });
     $('prompt').focus({ preventScroll: true });
   }
@@ -165,12 +174,50 @@ function remember(at) {
   drawSamples();
 }
 
+/** Says what weights write. @param {number} at the steps that they have had here */
+function weightsOf(at) {
+  if (resumed) return at ? `the weights opened, ${counted(at, 'step')} later` : 'from the weights opened';
+  return at ? `after ${counted(at, 'step')}` : 'before its first step';
+}
+
+function write() {
+  ask({ type: 'write', prompt: $('prompt').value });
+  state = 'writing';
+  schedule();
+}
+
+/** Fetches a model that was trained before, and has it write; or goes back from it. */
+async function finished() {
+  if (brought) return back();
+  if (state === 'running' || state === 'writing') state = 'paused';
+  finishing = true;
+  $('files-error').hidden = $('finished-error').hidden = true;
+  schedule();
+  try {
+    const answer = await fetch(new URL('tiny.safetensors', import.meta.url));
+    if (!answer.ok) throw new Error(`tiny.safetensors answers HTTP ${answer.status}`);
+    ask({ type: 'open', files: [new File([await answer.blob()], 'tiny.safetensors')] });
+  } catch (error) {
+    finishing = false;
+    showError('finished-error', `The finished writer could not be loaded: ${/** @type {Error} */ (error).message}`);
+    schedule();
+  }
+}
+
+function back() {
+  ask({ type: 'own' });
+  brought = '';
+  $('files-status').textContent = $('output').textContent = '';
+  $('when').textContent = 'nothing yet';
+  schedule();
+}
+
 function drawSamples() {
   const rows = samples.map(({ step: at, loss, text }) => {
     const row = document.createElement('li');
     row.innerHTML = '<span></span><span></span><q></q>';
     const [when, value, said] = row.children;
-    when.textContent = counted(at, 'step');
+    when.textContent = at ? counted(at, 'step') : resumed ? 'as opened' : '0 steps';
     value.textContent = loss && `loss ${loss}`;
     said.textContent = text;
     return row;
@@ -271,16 +318,19 @@ function schedule() {
 function draw() {
   const usable = state !== 'loading' && state !== 'failed';
   const running = state === 'running';
-  $('start').textContent = running ? 'Pause' : step ? 'Go on' : 'Start';
+  $('start').textContent = running ? 'Pause' : step || resumed ? 'Go on' : 'Start';
   $('start').disabled = !usable || Boolean(brought);
   $('reset').disabled = state === 'loading' || Boolean(brought);
-  $('write').disabled = !usable;
+  $('write').disabled = !usable || finishing;
+  $('finished').disabled = !usable || finishing;
+  $('finished').textContent = brought ? 'Back to training' : finishing ? 'Loading it' : 'Let a finished one write';
   $('save').disabled = !usable || Boolean(brought);
-  $('back').hidden = !brought;
   $('progress').hidden = state !== 'loading';
   if (state === 'loading') $('status').textContent = 'Loading the modules';
   else if (state === 'failed') $('status').textContent = 'Failed';
   else if (brought) $('status').textContent = `${brought} writes. Training is for the model of this page.`;
+  else if (!step && resumed)
+    $('status').textContent = running ? 'Beginning' : 'Weights that you opened: train on, or write';
   else if (!step) $('status').textContent = running ? 'Beginning' : 'Random weights, not trained yet';
   else {
     const pace = running ? `, ${speed.toFixed(1)} a second` : '';
@@ -304,7 +354,7 @@ $('controls').addEventListener('submit', (/** @type {Event} */ event) => {
 });
 $('reset').addEventListener('click', reset);
 // A seed takes effect with the weights it makes.
-$('seed').addEventListener('change', () => !step && !brought && reset());
+$('seed').addEventListener('change', () => !step && !resumed && !brought && reset());
 $('temperature').addEventListener('input', () => {
   const value = $('temperature').valueAsNumber;
   $('temperature-value').textContent = value.toFixed(2).replace(/0$/, '');
@@ -312,10 +362,7 @@ $('temperature').addEventListener('input', () => {
 });
 $('ask').addEventListener('submit', (/** @type {Event} */ event) => {
   event.preventDefault();
-  if ($('write').disabled || resetting) return;
-  ask({ type: 'write', prompt: $('prompt').value });
-  state = 'writing';
-  schedule();
+  if (!$('write').disabled && !resetting) write();
 });
 for (const radio of radios('text')) radio.addEventListener('change', learn);
 $('use').addEventListener('click', () => use($('paste').value));
@@ -323,12 +370,7 @@ $('file').addEventListener('change', () => {
   open([...$('file').files]).then(() => ($('file').value = ''));
 });
 $('save').addEventListener('click', () => ask({ type: 'save' }));
-$('back').addEventListener('click', () => {
-  ask({ type: 'own' });
-  brought = '';
-  $('files-status').textContent = $('output').textContent = '';
-  schedule();
-});
+$('finished').addEventListener('click', finished);
 
 let inside = 0;
 addEventListener('dragenter', (event) => {

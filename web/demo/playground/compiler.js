@@ -1,6 +1,8 @@
 // The worker that compiles: Pyodide with the xla_wasm wheel, from files beside the page. Python stays here, so the page
 // stays quick.
 
+import { startFrom } from './snapshot.js';
+
 const FOLDER = new URL('../../pyodide/', import.meta.url).href;
 const scope = /** @type {any} */ (self);
 
@@ -13,13 +15,13 @@ from xla_wasm.options import Options
 
 bench = None
 
-def read_and_compile(source, target):
+def read_and_compile(source, sizes, target):
     global bench
     bench = None
     data = source if isinstance(source, str) else source.to_bytes()
     text = source if isinstance(source, str) else ""
     try:
-        made = Workbench(data)
+        made = Workbench(data, sizes)
         text = made.text
         artifact = made.compile(Options(target=target))
         bench = made
@@ -27,7 +29,7 @@ def read_and_compile(source, target):
     except XlaWasmError as error:
         return json.dumps({"text": text, "failure": failure(error, text)}), None
     except RecursionError:
-        wrong = {"kind": "LimitError", "message": "the module is nested too deeply", "line": None, "column": None}
+        wrong = {"kind": "LimitError", "message": "the module is nested too deeply", "line": None, "column": None, "sizes": ""}
         return json.dumps({"text": text, "failure": wrong}), None
 
 def explain(target):
@@ -41,57 +43,75 @@ def compare(inputs, outputs):
         return json.dumps({"failure": str(error)})
 `;
 
-/** Counts what Pyodide fetches, so that the page can show how far it is. */
-function countFetches() {
-  const fetchIt = scope.fetch.bind(scope);
-  let [loaded, total, said] = [0, 0, 0];
-  scope.fetch = async (/** @type {any} */ url, /** @type {any} */ options) => {
-    const response = await fetchIt(url, options);
-    const size = Number(response.headers.get('Content-Length'));
-    if (!response.ok || !response.body || !size) return response;
-    total += size;
-    const counter = new TransformStream({
-      transform(chunk, controller) {
-        loaded += chunk.byteLength;
-        if (loaded - said > 200_000 || loaded === total) {
-          said = loaded;
-          scope.postMessage({ kind: 'progress', loaded, total });
-        }
-        controller.enqueue(chunk);
-      },
-    });
-    return new Response(response.body.pipeThrough(counter), { status: response.status, headers: response.headers });
-  };
+/**
+ * Python asks for a module that the snapshot has not: the files of the standard library and of the wheel come then,
+ * while it waits. Most programs need none.
+ */
+const LATE = `
+import importlib, sys
+from importlib.machinery import PathFinder
+
+class Late:
+    there = False
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        top = name.partition(".")[0]
+        if not cls.there and (top in sys.stdlib_module_names or top == "xla_wasm"):
+            cls.there = True
+            fetch_files(next(path for path in sys.path if path.endswith(".zip")))
+            importlib.invalidate_caches()
+
+sys.meta_path.insert(sys.meta_path.index(PathFinder), Late)
+`;
+
+const EMPTY_ZIP = Uint8Array.of(0x50, 0x4b, 5, 6, ...new Array(18).fill(0));
+
+/** @param {string} name @returns {ArrayBuffer} */
+function fetchNow(name) {
+  const request = new XMLHttpRequest();
+  request.open('GET', `${FOLDER}${name}`, false);
+  request.responseType = 'arraybuffer';
+  request.send();
+  if (request.status !== 200) throw new Error(`${name} of Pyodide answers HTTP ${request.status}`);
+  return request.response;
 }
 
 /**
- * The memory of a Python that has imported the compiler, as tools/pyodide_snapshot.mjs made it; a folder may be
- * without.
+ * Replaces `fetch` for Pyodide: of its module comes the compressed file, and no standard library with a snapshot. What
+ * comes is counted, so that the page can show how far it is.
+ * @param {Record<string, number>} sizes of the files that come compressed, by name
  */
-async function fetchSnapshot() {
-  const response = await fetch(`${FOLDER}snapshot.bin.gz`);
-  if (!response.ok || !response.body) return undefined;
-  return new Uint8Array(await new Response(response.body.pipeThrough(new DecompressionStream('gzip'))).arrayBuffer());
-}
-
-/** Options of Pyodide. @param {Uint8Array} snapshot */
-const from = (snapshot) => ({
-  _loadSnapshot: snapshot,
-  createPyodideModule: async (/** @type {object} */ settings) => {
-    const { default: create } = await import(`${FOLDER}pyodide.asm.mjs`);
-    const made = await create(settings);
-    // It begins with less memory than the snapshot has, and would not grow by itself.
-    made.growMemory(snapshot.length);
-    return made;
-  },
-});
-
-/** @param {Record<string, {file_name: string, sha256: string}>} packages */
-async function fetchWheel(packages) {
-  const name = packages['xla-wasm']?.file_name;
-  const response = name ? await fetch(`${FOLDER}${name}`) : undefined;
-  if (!response?.ok) throw new Error(`the lock file in ${FOLDER} names no wheel of xla-wasm that is there`);
-  return response.arrayBuffer();
+async function fetchFiles(sizes) {
+  const fetchIt = scope.fetch.bind(scope);
+  const [module, memory] = ['pyodide.asm.wasm.gz', 'snapshot.bin.zst'];
+  const total = (sizes[module] ?? 0) + (sizes[memory] ?? 0);
+  let [loaded, said] = [0, 0];
+  /** @param {string} name @returns {Promise<Response | undefined>} */
+  const counted = async (name) => {
+    const { ok, body } = sizes[name] ? await fetchIt(`${FOLDER}${name}`) : new Response();
+    if (!ok || !body) return undefined;
+    const counter = new TransformStream({
+      transform(chunk, controller) {
+        loaded += chunk.byteLength;
+        if (loaded - said > 100_000 || loaded === total) scope.postMessage({ kind: 'progress', loaded, total });
+        if (loaded - said > 100_000) said = loaded;
+        controller.enqueue(chunk);
+      },
+    });
+    return new Response(body.pipeThrough(counter));
+  };
+  const packed = counted(module);
+  const snapshot = await counted(memory);
+  scope.fetch = async (/** @type {any} */ url, /** @type {any} */ options) => {
+    const { pathname } = new URL(url.url ?? url, FOLDER);
+    if (snapshot && pathname.endsWith('/python_stdlib.zip')) return new Response(EMPTY_ZIP);
+    const body = pathname.endsWith('/pyodide.asm.wasm') && (await packed)?.body;
+    if (!body) return fetchIt(url, options);
+    const plain = body.pipeThrough(new DecompressionStream('gzip'));
+    return new Response(plain, { headers: { 'Content-Type': 'application/wasm' } });
+  };
+  return snapshot && new Uint8Array(await snapshot.arrayBuffer());
 }
 
 async function start() {
@@ -104,26 +124,31 @@ async function start() {
         `pyodide makes it`,
     );
   }
-  const { packages } = await answer.json();
-  countFetches();
-  const [{ loadPyodide }, snapshot, wheel] = await Promise.all([
+  const { packages, sizes = {} } = await answer.json();
+  const wheel = packages['xla-wasm']?.file_name;
+  if (!wheel) throw new Error(`the lock file in ${FOLDER} names no wheel of xla-wasm`);
+  const [{ loadPyodide }, snapshot] = await Promise.all([
     import(`${FOLDER}pyodide.mjs`),
-    fetchSnapshot(),
-    fetchWheel(packages),
+    fetchFiles(sizes),
+    import(`${FOLDER}pyodide.asm.mjs`),
   ]);
   const python = await loadPyodide({
     indexURL: FOLDER,
     lockFileURL: `${FOLDER}pyodide-lock.json`,
-    ...(snapshot && from(snapshot)),
+    ...(snapshot && startFrom(snapshot, FOLDER)),
   });
-  // The memory of Python has its modules; their files it may still want.
-  python.unpackArchive(wheel, 'wheel');
+  const unpack = () => python.unpackArchive(fetchNow(wheel), 'wheel');
+  if (snapshot) {
+    python.globals.set('fetch_files', (/** @type {string} */ library) => {
+      python.FS.writeFile(library, new Uint8Array(fetchNow('python_stdlib.zip')));
+      unpack();
+    });
+    python.runPython(LATE);
+  } else unpack();
   const others = Object.keys(packages).filter((name) => ['numpy', 'ml-dtypes', 'ml_dtypes'].includes(name));
   if (others.length) await python.loadPackage(others, { messageCallback: () => {} });
   python.runPython(PYTHON);
-  const lacking = ['numpy', 'ml_dtypes'].filter((name) =>
-    python.runPython(`import importlib.util as u; u.find_spec("${name}") is None`),
-  );
+  const lacking = ['numpy', 'ml_dtypes'].filter((name) => !others.some((other) => other.replace('-', '_') === name));
   return { python, version: python.runPython('import sys; sys.version.partition(" ")[0]'), lacking };
 }
 
@@ -140,7 +165,7 @@ scope.onmessage = async (/** @type {MessageEvent} */ { data }) => {
   try {
     if (kind === 'compile') {
       const begin = performance.now();
-      const pair = call('read_and_compile', data.source, data.target);
+      const pair = call('read_and_compile', data.source, data.sizes, data.target);
       const milliseconds = performance.now() - begin;
       const bytes = pair.get(1);
       const wasm = bytes?.toJs();
@@ -160,7 +185,7 @@ scope.onmessage = async (/** @type {MessageEvent} */ { data }) => {
       .split('\n');
     scope.postMessage({
       id,
-      failure: { kind: 'InternalError', message: lines[lines.length - 1], line: null, column: null },
+      failure: { kind: 'InternalError', message: lines[lines.length - 1], line: null, column: null, sizes: '' },
     });
   }
 };

@@ -93,6 +93,9 @@ export class Editor {
     this.message.dataset.line = String(line);
     this.message.style.setProperty('--column', String(Math.max(0, column - 1)));
     this.message.classList.toggle('placed', line > 0);
+    // Where it is of no line, it must not cover any.
+    if (line > 0) this.root.append(this.message);
+    else this.root.after(this.message);
     this.area.setAttribute('aria-invalid', 'true');
     this.area.setAttribute('aria-errormessage', 'wrong');
     if (line > 0) this.#reveal(line - 1);

@@ -1,10 +1,12 @@
 // The page: text goes to the compiler's worker, what it says is shown in four views that share one selection, and the
 // module runs.
 
-import { $, chosen, radios, showError, showFacts } from '../shared.js';
+import '../isolation.js';
+import { $, chosen, counted, radios, showError, showFacts } from '../shared.js';
 import { Editor } from './editor.js';
 import { Graph } from './graph.js';
 import { Pane, Selection } from './lines.js';
+import { LONGEST, pack, unpack } from './link.js';
 import { inputRows, resultView } from './values.js';
 import { Work } from './work.js';
 
@@ -45,9 +47,13 @@ const HEAD = ['Step', 'Kernel', 'Instructions', 'Code', 'Time']
   .join('');
 const PAUSE = 700; // milliseconds without a key before what was typed is compiled
 const MOST_TEXT = 2_000_000; // characters of a binary module that are shown
+const KEPT = 'xla_wasm playground';
 
 const selection = new Selection();
-const editor = new Editor($('editor'), selection, typed);
+const editor = new Editor($('editor'), selection, () => {
+  binary = null;
+  typed();
+});
 const graph = new Graph($('graph'), selection);
 const panes = ['HLO after passes', 'Plan', 'Loops', 'WebAssembly'].map(
   (title) => new Pane($('stages'), title, selection),
@@ -55,8 +61,11 @@ const panes = ['HLO after passes', 'Plan', 'Loops', 'WebAssembly'].map(
 const compiler = new Work(() => new Worker(new URL('./compiler.js', import.meta.url), { type: 'module' }), told);
 const runner = new Work(() => new Worker(new URL('./runner.js', import.meta.url), { type: 'module' }));
 
-/** @type {Uint8Array | null} the bytes of a binary module, as they were dropped */
+/** @typedef {import('./link.js').Source} Source */
+/** @type {{name: string, bytes: Uint8Array} | null} a binary module, as it was dropped */
 let binary = null;
+/** What a reload finds again: the name of an example, or '' and a module of one's own. */
+let kept = { example: EXAMPLES[0][0], text: '', sizes: '' };
 /** @type {Explained | null} */
 let explained = null;
 /** @type {{wasm: Uint8Array, inputs: Leaf[], outputs: Leaf[]} | null} */
@@ -69,6 +78,8 @@ let ready = false;
 let beforehand = false;
 let version = 0;
 let timer = 0;
+let runs = 0;
+let running = false;
 
 /** @param {number} bytes */
 function size(bytes) {
@@ -94,12 +105,12 @@ function told(message) {
   } else if (message.kind === 'ready') {
     ready = true;
     lacking = message.lacking;
+    $('compare').hidden = !lacking.length;
     $('progress').hidden = true;
     $('compile').disabled = false;
     document.body.dataset.ready = 'true';
     if (!beforehand || !lacking.length) return compile();
     say('Compiled beforehand. The compiler is here now: change the text, or press Compile.');
-    compare([], []);
   } else if (message.kind === 'broken') {
     $('progress').hidden = true;
     say(`The compiler could not be loaded: ${message.message}`, true);
@@ -115,26 +126,83 @@ function say(text, bad = false) {
   $('status').classList.toggle('bad', bad);
 }
 
+/** Keeps what a reload shall find, if the browser lets it. */
+function keep() {
+  try {
+    localStorage.setItem(KEPT, JSON.stringify(kept));
+  } catch {
+    // Storage is off or full.
+  }
+  $('own').hidden = !kept.text;
+}
+
+/** Takes what is in the editor as a module of one's own. */
+function own() {
+  $('example').value = '';
+  kept = { example: '', text: editor.text, sizes: $('sizes').value };
+  keep();
+  // A link in the address is of another text.
+  if (location.hash) history.replaceState(null, '', location.pathname + location.search);
+}
+
+/**
+ * Says what became of a link.
+ * @param {string} text
+ * @param {boolean} [bad]
+ */
+function sayLink(text, bad = false) {
+  $('link-says').textContent = text;
+  $('link-says').hidden = !text;
+  $('link-says').classList.toggle('bad', bad);
+}
+
 function typed() {
-  binary = null;
   // What was compiled beforehand is of another text.
   version += Number(beforehand);
   beforehand = false;
-  $('example').value = '';
+  document.body.dataset.state = 'edited';
   selection.set('chosen', []);
   clearTimeout(timer);
+  sayLink('');
+  if (!binary) own();
   timer = setTimeout(compile, PAUSE);
 }
 
 /**
  * Takes text or bytes as the module, and compiles it.
- * @param {string | Uint8Array} source
+ * @param {string | {name: string, bytes: Uint8Array}} source
+ * @param {string} [sizes] that it leaves open
  */
-function use(source) {
+function use(source, sizes = '') {
   clearTimeout(timer);
   selection.set('chosen', []);
   binary = typeof source === 'string' ? null : source;
+  $('fixed').hidden = true;
+  sayLink('');
+  $('sizes').value = sizes;
+  $('sizes-field').hidden = !sizes;
   editor.set(typeof source === 'string' ? source : '', false);
+  if (location.hash) history.replaceState(null, '', location.pathname + location.search);
+  return compile();
+}
+
+/** Shows the text of a binary module, and says why it cannot be edited. @param {string} text */
+function showBinary(text) {
+  if (!binary) return;
+  editor.set(text.slice(0, MOST_TEXT), Boolean(text));
+  $('fixed').hidden = !text;
+  $('fixed-says').textContent =
+    `This is what ${binary.name} holds, as text to read: the bytes of the file are what is compiled. `;
+  // Long constants are not printed, and what is cut off is no module either.
+  $('edit').hidden = text.length > MOST_TEXT || /constant\(\{\.\.\.\}\)/.test(text);
+}
+
+function edit() {
+  binary = null;
+  $('fixed').hidden = true;
+  editor.set(editor.text, false);
+  editor.area.focus();
+  own();
   compile();
 }
 
@@ -148,20 +216,17 @@ async function compile() {
   say('Compiling');
   try {
     const target = 'simd128';
-    const made = await compiler.call({ kind: 'compile', source: binary ?? editor.text, target });
+    const source = binary?.bytes ?? editor.text;
+    const made = await compiler.call({ kind: 'compile', source, sizes: $('sizes').value, target });
     if (current !== version) return;
-    if (binary) editor.set(made.text.length <= MOST_TEXT ? made.text : made.text.slice(0, MOST_TEXT), true);
+    showBinary(made.text);
     if (made.failure) return failed(made.failure);
     say(`Compiled in ${time(made.milliseconds)}, here in the page`);
     const told = await compiler.call({ kind: 'explain', target });
     if (current !== version) return;
     if (told.failure) return failed(told.failure);
     explained = told;
-    show(made.wasm);
-    await loadModule(made.wasm);
-    if (current !== version) return;
-    document.body.dataset.state = 'compiled';
-    await run();
+    await start(made.wasm, current);
   } catch (error) {
     if (current === version) say(`Something went wrong: ${/** @type {Error} */ (error).message}`, true);
   }
@@ -180,24 +245,49 @@ async function showBeforehand(name) {
   const wasm = Uint8Array.from(atob(made.wasm), (character) => character.charCodeAt(0));
   beforehand = true;
   explained = made.explained;
+  await start(wasm, current);
+}
+
+/**
+ * Shows what was compiled, and runs it.
+ * @param {Uint8Array} wasm
+ * @param {number} current the version that it is of
+ */
+async function start(wasm, current) {
+  clearResults();
   show(wasm);
-  await loadModule(wasm);
+  await loadModule(wasm, current);
   if (current !== version) return;
   document.body.dataset.state = 'compiled';
   await run();
 }
 
-/** @param {{kind: string, message: string, line: number | null, column: number | null}} failure */
-function failed({ kind, message, line, column }) {
+/** Ends a run of the module before, and takes away what it gave. */
+function clearResults() {
+  loaded = null;
+  runs++;
+  if (running) runner.restart();
+  running = false;
+  delete document.body.dataset.run;
+  $('outputs').replaceChildren();
+  for (const id of ['timing', 'reference']) $(id).textContent = '';
+  $('run').disabled = $('stop').hidden = $('run-error').hidden = true;
+}
+
+/** @param {{kind: string, message: string, line: number | null, column: number | null, sizes: string}} failure */
+function failed({ kind, message, line, column, sizes }) {
   document.body.dataset.state = 'failed';
   explained = null;
-  loaded = null;
+  clearResults();
   graph.show([], () => '');
   for (const pane of panes) pane.set('', []);
-  for (const id of ['inputs', 'outputs', 'facts', 'kernels']) $(id).replaceChildren();
-  for (const id of ['timing', 'reference', 'about']) $(id).textContent = '';
-  $('run').disabled = true;
-  $('run-error').hidden = $('download').hidden = true;
+  for (const id of ['inputs', 'facts', 'kernels']) $(id).replaceChildren();
+  $('about').textContent = '';
+  $('download').hidden = true;
+  if (sizes) {
+    $('sizes-field').hidden = false;
+    $('sizes').placeholder = sizes;
+  }
   const what = FAILURES[kind] ?? 'This cannot be compiled';
   say(line ? `${what}: see line ${line}` : what, true);
   editor.fail(message, line ?? 0, column ?? 1);
@@ -266,20 +356,25 @@ function showKernels(milliseconds) {
   $('kernels').replaceChildren(head, body);
 }
 
-/** @param {Uint8Array} wasm */
-async function loadModule(wasm) {
+/** @param {Uint8Array} wasm @param {number} current the version that it is of */
+async function loadModule(wasm, current) {
   const made = await runner.call({ kind: 'load', wasm });
+  if (current !== version) return;
   if (made.failure) throw new Error(made.failure.message);
-  const same = loaded && JSON.stringify(loaded.inputs) === JSON.stringify(made.inputs);
   loaded = { wasm, inputs: made.inputs, outputs: made.outputs };
   // Inputs that someone chose stay while the module keeps its parameters.
-  if (!same || !$('inputs').childElementCount) readInputs = inputRows($('inputs'), made.inputs);
+  const signature = JSON.stringify(made.inputs);
+  if (signature !== $('inputs').dataset.of || !$('inputs').childElementCount)
+    readInputs = inputRows($('inputs'), made.inputs);
+  $('inputs').dataset.of = signature;
   $('run').disabled = false;
 }
 
 async function run() {
   if (!loaded) return;
   const now = loaded;
+  const own = ++runs;
+  running = true;
   $('run-error').hidden = true;
   $('run').disabled = true;
   $('stop').hidden = false;
@@ -288,7 +383,7 @@ async function run() {
   try {
     const inputs = readInputs();
     const done = await runner.call({ kind: 'run', inputs });
-    if (now !== loaded) return;
+    if (own !== runs) return;
     if (done.failure) throw new Error(done.failure.message);
     $('timing').textContent = `${time(done.milliseconds)} a run, the best of ${done.runs.toLocaleString('en')}`;
     $('outputs').replaceChildren(...now.outputs.map((leaf, i) => resultView(leaf, done.outputs[i])));
@@ -296,9 +391,12 @@ async function run() {
     document.body.dataset.run = 'done';
     await compare(inputs, done.outputs);
   } catch (error) {
-    if (now !== loaded) return;
+    if (own !== runs) return;
     const message = /** @type {Error} */ (error).message;
-    $('timing').textContent = '';
+    // What stands there is of other inputs.
+    $('outputs').replaceChildren();
+    showKernels([]);
+    for (const id of ['timing', 'reference']) $(id).textContent = '';
     document.body.dataset.run = 'failed';
     if (message !== 'stopped') {
       showError('run-error', message);
@@ -309,8 +407,11 @@ async function run() {
       await runner.call({ kind: 'load', wasm: now.wasm });
     }
   } finally {
-    $('run').disabled = !loaded;
-    $('stop').hidden = true;
+    if (own === runs) {
+      running = false;
+      $('run').disabled = !loaded;
+      $('stop').hidden = true;
+    }
   }
 }
 
@@ -320,17 +421,13 @@ async function run() {
  * @param {any[]} outputs
  */
 async function compare(inputs, outputs) {
-  // The reference evaluator comes with the compiler.
-  if (beforehand && !ready) return ($('reference').textContent = '');
-  if (lacking.length) {
-    const names = lacking.map((name) => (name === 'numpy' ? 'NumPy' : name)).join(' and ');
-    $('reference').textContent =
-      `Not compared with the reference evaluator: it needs ${names}, which this copy of Pyodide does not have.`;
-    return;
-  }
+  const current = version;
+  $('reference').textContent = '';
+  if (beforehand || lacking.length) return;
   const bytes = (/** @type {any[]} */ arrays) =>
     arrays.map((a) => new Uint8Array(a.buffer, a.byteOffset, a.byteLength).slice());
   const { rows, failure } = await compiler.call({ kind: 'compare', inputs: bytes(inputs), outputs: bytes(outputs) });
+  if (current !== version) return;
   if (failure) return ($('reference').textContent = failure.message ?? failure);
   const verdict = rows.every((/** @type {any} */ row) => row.agrees) ? 'Agrees with' : 'Differs from';
   const off = rows.map((/** @type {any} */ row, /** @type {number} */ i) => {
@@ -361,21 +458,85 @@ async function open(file) {
   // A proto has bytes that no text has, among its first already.
   const isText = !bytes.subarray(0, 4096).some((byte) => byte < 9 || (byte > 13 && byte < 32));
   $('example').value = '';
-  use(isText ? new TextDecoder().decode(bytes) : bytes);
+  if (!isText) return use({ name: file.name, bytes });
+  kept = { example: '', text: new TextDecoder().decode(bytes), sizes: '' };
+  keep();
+  use(kept.text);
 }
 
-async function example() {
-  const answer = await fetch(`examples/${$('example').value}.hlo`);
+/** Shows what is chosen: an example, or the module of one's own. */
+async function choose() {
+  const name = (kept.example = $('example').value);
+  keep();
+  if (!name) return use(kept.text, kept.sizes);
+  const answer = await fetch(`examples/${name}.hlo`);
+  if (name !== $('example').value) return;
   if (answer.ok) {
-    const name = $('example').value;
     use(await answer.text());
     if (!ready) await showBeforehand(name);
   } else say(`The example could not be loaded: HTTP ${answer.status}`, true);
 }
 
+/** Begins with the module in the address, or what was there before a reload, or an example. */
+async function begin() {
+  try {
+    const kind = JSON.parse(localStorage.getItem(KEPT) ?? '{}');
+    if (typeof kind.text === 'string' && typeof kind.sizes === 'string')
+      kept = { example: EXAMPLES.some(([name]) => name === kind.example) ? kind.example : '', ...only(kind) };
+    if (!kept.text && !kept.example) kept.example = EXAMPLES[0][0];
+  } catch {
+    // Storage is off, or what is there is from something else.
+  }
+  $('own').hidden = !kept.text;
+  $('example').value = kept.example;
+  await openLink(choose);
+}
+
+/** @param {Source} source @returns {Source} */
+const only = ({ text, sizes }) => ({ text, sizes });
+
+/**
+ * Shows the module in the address.
+ * @param {() => Promise<void>} otherwise what is done where there is none
+ */
+async function openLink(otherwise) {
+  const { hash } = location;
+  try {
+    const source = await unpack(hash);
+    if (!source) return await otherwise();
+    $('example').value = '';
+    use(source.text, source.sizes);
+    history.replaceState(null, '', hash);
+  } catch (error) {
+    await otherwise();
+    sayLink(/** @type {Error} */ (error).message, true);
+  }
+}
+
+async function share() {
+  if (binary) return sayLink('A file is not put into a link: edit it as text, or send the file.', true);
+  const hash = await pack({ text: editor.text, sizes: $('sizes').value });
+  const link = new URL(`#${hash}`, location.href).href;
+  if (link.length > LONGEST) {
+    const [has, most] = [link, { length: LONGEST }].map(({ length }) => length.toLocaleString('en'));
+    return sayLink(`Too long for a link: it would have ${has} characters, and many places cut links of ${most}.`, true);
+  }
+  history.replaceState(null, '', link);
+  try {
+    await navigator.clipboard.writeText(link);
+    sayLink(`The link is copied: ${counted(link.length, 'character')} that hold the module.`);
+  } catch {
+    sayLink('The address of this page is the link now: copy it from there.');
+  }
+}
+
 for (const [value, title] of EXAMPLES) $('example').add(new Option(title, value));
-$('example').add(Object.assign(new Option('Own module', ''), { hidden: true }));
-$('example').addEventListener('change', example);
+$('example').add(Object.assign(new Option('Own module', ''), { id: 'own' }));
+$('example').addEventListener('change', choose);
+$('sizes').addEventListener('input', typed);
+$('edit').addEventListener('click', edit);
+$('share').addEventListener('click', share);
+addEventListener('hashchange', () => openLink(async () => {}));
 $('file').addEventListener('change', (/** @type {any} */ event) =>
   open(event.target.files[0]).then(() => (event.target.value = '')),
 );
@@ -405,4 +566,4 @@ addEventListener('drop', (event) => {
 });
 
 about();
-example();
+begin();

@@ -1,5 +1,6 @@
 // The page: what is typed goes to worker.js, and what comes back is shown as a ranking.
 
+import '../isolation.js';
 import { $, counted, showError, showFacts } from '../shared.js';
 import { split } from './split.js';
 

@@ -1,5 +1,6 @@
 // The page: how many workers there are and how they exchange data, and the three panels that this is for.
 
+import '../isolation.js';
 import { $, chosen, radios } from '../shared.js';
 import { CollectivesPanel } from './collectives.js';
 import { TimesPanel } from './times.js';

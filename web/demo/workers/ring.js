@@ -28,7 +28,6 @@ export class Ring {
     this.paths = element('g', {});
     this.nodes = element('g', {});
     this.packets = element('g', {});
-    // Packets come out from under their sender, and go under their receiver.
     this.svg.append(this.paths, this.packets, this.nodes);
     place.append(this.svg);
   }
@@ -143,7 +142,8 @@ export class Ring {
   #move(sendings, part) {
     const t = part < 0.5 ? 2 * part * part : 1 - 2 * (1 - part) ** 2;
     sendings.forEach(({ from, to }, i) => {
-      const [a, control, b] = this.#curve(from, to, 0);
+      // From beside the sender to beside the receiver, where both are not too near: what is behind one cannot be read.
+      const [a, control, b] = this.#curve(from, to, NODE + 14);
       /** @param {'x' | 'y'} axis */
       const at = (axis) => (1 - t) ** 2 * a[axis] + 2 * t * (1 - t) * control[axis] + t * t * b[axis];
       this.packets.children[i].setAttribute('transform', `translate(${at('x').toFixed(1)} ${at('y').toFixed(1)})`);
