@@ -119,9 +119,9 @@ def linearize(index: tuple[Affine, ...], dims: tuple[int, ...]) -> Affine:
 
 def digit(value: Affine, divisor: int, size: int) -> Affine | None:
     """`value // divisor % size`, or None if it would need a division at run time."""
-    period = divisor * size
-    if any(c % period for _, c in value.values):
+    if value.values:
         return None
+    period = divisor * size
     high = Affine(
         value.const % period // divisor,
         tuple((x, c // divisor) for x, c in value.loops if c % divisor == 0 and c % period),

@@ -135,8 +135,9 @@ def _space(x: Instruction) -> tuple[tuple[int, ...] | None, int | None]:
         return None, None
     if is_reduction(x):
         whole, walked = x.operands[0].shape, x.attrs["dimensions"]
-        assert walked, f"{x.where}: what combines nothing is its operand"
-        return (whole.dimensions, whole.rank - len(walked)) if whole.size and reduces_rows(x) else (None, None)
+        # A scale of a single number is a reduction that combines nothing.
+        walks_rows = walked and whole.size and reduces_rows(x)
+        return (whole.dimensions, whole.rank - len(walked)) if walks_rows else (None, None)
     alone = not is_expression(x) or x.literal is not None or record(x).accumulates or _is_gathered(x)
     return (None, None) if alone or any(read.kind is Kind.WHOLE for read in reads(x)) else (x.shape.dimensions, None)
 
