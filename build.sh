@@ -159,13 +159,19 @@ ensure_pyodide() {
   quietly npm install --prefix .tools/pyodide --no-save --no-package-lock --no-audit --no-fund pyodide@314.0.7
 }
 
-# dist/pyodide/: Pyodide and the wheel of this tree, as pages load them.
+# dist/pyodide/: Pyodide and the wheel of this tree, as pages load them, unless what it is made of is as it was.
 pyodide_folder() {
   ensure_pyodide
+  local state
+  state=$(find xla_wasm runtime_c web tools examples/gpt2/tiny.safetensors hatch_build.py pyproject.toml build.sh -type f \
+    -not -path '*/__pycache__/*' -print0 | sort -z | xargs -0 sha256sum | sha256sum | cut -c1-64)
+  if grep -qsx "$state" dist/pyodide/.made; then return; fi
+  rm -f dist/pyodide/.made
   wheel
   $PY tools/pyodide_package.py dist/*.whl .tools/pyodide/node_modules/pyodide dist/pyodide
   ensure_node
   node tools/pyodide_snapshot.mjs dist/pyodide web/demo/playground/examples/gradient.hlo
+  echo "$state" >dist/pyodide/.made
 }
 
 # The weights of the search page's model, 84 MB. The package asks for PyTorch, which nothing here needs.

@@ -311,6 +311,16 @@ def test_the_tests_that_run_blocks_are_there(key: str) -> None:
     assert file != "documents/test_documents.py" or places is None or all(block.place in places for block in of(key))
 
 
+def test_commands_are_copied_without_prompts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(ROOT / "tools" / "docs"))
+    import pages
+
+    text = "Then:\n\n```console\n$ a b \\\n  c  # d\n$ e\nprinted\n\nmore\n$ f\n```\n\n```sh\n$ g\n```\n"
+    assert pages.rewritten(text, "index.md") == (
+        "Then:\n\n```sh\na b \\\n  c  # d\ne\n```\n```text\nprinted\n\nmore\n```\n```sh\nf\n```\n\n```sh\n$ g\n```\n"
+    )
+
+
 def test_links_of_the_repository_become_those_of_the_site(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of pages outside of docs/, of folders and of files; code stays as it is."""
     monkeypatch.syspath_prepend(str(ROOT / "tools" / "docs"))

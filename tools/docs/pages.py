@@ -81,15 +81,30 @@ def targets(markdown: str, place: str) -> Iterator[str]:
                 yield posixpath.normpath(posixpath.join(posixpath.dirname(place), link[1]))
 
 
+def copied(code: str) -> str:
+    """A block of a console as blocks of commands and of what they print, in turns: what a reader copies are commands,
+    without the prompts."""
+    if not code.startswith("```console\n"):
+        return code
+    made: list[tuple[str, list[str]]] = []
+    for line in code.splitlines()[1:-1]:
+        is_command = line.startswith("$ ") or bool(made and made[-1][0] == "sh" and made[-1][1][-1].endswith("\\"))
+        language = "sh" if is_command else "text"
+        if not made or made[-1][0] != language:
+            made.append((language, []))
+        made[-1][1].append(line.removeprefix("$ "))
+    return "\n".join("\n".join((f"```{language}", *lines, "```")) for language, lines in made)
+
+
 def rewritten(markdown: str, page: str) -> str:
-    """The page with its links as the site has them."""
+    """The page with its links as the site has them, and consoles as blocks that can be copied."""
     folder = posixpath.dirname(place_of(page))
 
     def link(found: re.Match[str]) -> str:
         target = page_of(posixpath.normpath(posixpath.join(folder, found[1])))
         return posixpath.relpath(target, posixpath.dirname(page) or ".") + (found[2] or "")
 
-    return "".join(text if is_code else LINK.sub(link, text) for text, is_code in outside_of_code(markdown))
+    return "".join(copied(text) if is_code else LINK.sub(link, text) for text, is_code in outside_of_code(markdown))
 
 
 def shown(path: str) -> str:
