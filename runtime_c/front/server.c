@@ -304,7 +304,7 @@ static void read_body(model *m, enum form form, const char *type) {
   if (form == JSON) read_json_body(&body, m);
   else if (form == NPZ) read_zip(&body, 0);
   else if (form == MULTIPART) read_form(&body, m, type);
-  else if (form == UNKNOWN) fail_status(415, "a body is application/json, x-npy, x-npz or octet-stream, multipart/form-data or text/plain");
+  else if (form == UNKNOWN) fail_status(415, "a body is application/json (with curl -d: add -H 'Content-Type: application/json'), x-npy, x-npz or octet-stream, multipart/form-data or text/plain");
   else if ((x = only_input(m))) read_array(&body, m, x, form);
   if (!failed() && peek(&body) >= 0) fail(DAMAGED, "the body goes on behind the arrays", x);
   x = next_input(m);

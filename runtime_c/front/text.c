@@ -192,7 +192,7 @@ void read_object(reader *in, model *m) {
   }
   for (int c = ','; c == ',' && !failed();) {
     skip_blanks(in);
-    if (!read_string(in, name)) return fail(DAMAGED, "a name in the JSON object is none, or too long", 0);
+    if (!read_string(in, name)) return fail(DAMAGED, "the JSON object has no name in quotes here, or too long a one", 0);
     skip_blanks(in);
     if (next(in) != ':') return fail(DAMAGED, "the JSON object lacks a colon", 0);
     array *x = named(m, name);

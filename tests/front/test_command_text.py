@@ -113,7 +113,7 @@ def test_every_number_is_the_nearest_double(tmp_path: Path) -> None:
         ("f64[1]", "1.7976931348623159e308", "a number is not one of its type"),
         ("f32[3]", '{"x": [1, 2, 3]}\n', [1, 2, 3]),
         ("f32[3]", '{"\\u0078": [1, 2, 3]}', [1, 2, 3]),
-        ("f32[3]", '{"\\x": [1, 2, 3]}', "a name in the JSON object is none, or too long"),
+        ("f32[3]", '{"\\x": [1, 2, 3]}', "the JSON object has no name in quotes here, or too long a one"),
         ("f32[3]", '{"x": [1, 2, 3]} 4', "this has more data than the input takes"),
     ],
 )

@@ -153,6 +153,7 @@ def test_lists_that_do_not_fit(
         (JSON, b"[1, 2", 400, "the body is not JSON: "),
         (JSON, b"\xff\xfe", 400, "the body is not UTF-8"),
         (JSON, b"[[1,2,3],[4,5,NaN]]", 400, "the body is not JSON"),
+        ("application/x-www-form-urlencoded", b"{}", 415, "with curl -d add -H 'Content-Type: application/json'"),
         ("text/plain", b"1", 415, "does not read 'text/plain': send application/json, application/x-npy"),
         (NPY, b"", 400, "does not begin with '\\x93NUMPY'"),
         (NPY, npy(X)[:8], 400, "ends in the middle of the header"),

@@ -38,7 +38,12 @@ export function formOf(headers, inputs) {
     throw new Refusal(415, `the body is encoded as '${coding}': send it as it is`);
   const { type: given, parameters } = mediaType(headers.get('Content-Type') ?? '');
   const type = given === '' ? JSON_TYPE : given === 'application/zip' ? NPZ : given;
-  if (!TYPES.includes(type)) throw new Refusal(415, `the model does not read '${given}': send ${TYPES.join(', ')}`);
+  if (!TYPES.includes(type)) {
+    // What `curl -d` says of any body.
+    const cure =
+      type === 'application/x-www-form-urlencoded' ? `; with curl -d add -H 'Content-Type: ${JSON_TYPE}'` : '';
+    throw new Refusal(415, `the model does not read '${given}': send ${TYPES.join(', ')}${cure}`);
+  }
   if ((type === NPY || type === RAW) && inputs.length !== 1) {
     throw new Refusal(
       415,

@@ -26,6 +26,8 @@ JSON, NPY, NPZ, ZIP, RAW = (
     "application/octet-stream",
 )
 FORM, TEXT = "multipart/form-data", "text/plain"
+_OF_CURL = "application/x-www-form-urlencoded"
+"""What `curl -d` says of any body."""
 BODIES = (JSON, NPY, NPZ, ZIP, FORM, RAW)
 ANSWERS = (JSON, NPY, NPZ, ZIP, RAW)
 _ENDINGS = {".json": JSON, ".npy": NPY, ".npz": NPZ, ".zip": ZIP, ".txt": TEXT, ".csv": TEXT, ".bin": RAW, ".raw": RAW}
@@ -37,7 +39,8 @@ def body_type(header: str | None) -> str:
     """The form of a body, of BODIES, by the header `Content-Type`."""
     media_type = (header or JSON).partition(";")[0].strip().lower() or JSON
     if media_type not in BODIES:
-        raise Problem(415, f"bodies of type {media_type[:80]} are not known; the types are: {', '.join(BODIES)}")
+        cure = f"; with curl -d add -H 'Content-Type: {JSON}'" if media_type == _OF_CURL else ""
+        raise Problem(415, f"bodies of type {media_type[:80]} are not known; the types are: {', '.join(BODIES)}{cure}")
     return media_type
 
 
