@@ -40,8 +40,12 @@ TESTS = (
     "tests/ops/test_samples.py::test_compiled",
     *(f"tests/ops/test_{name}.py" for name in _OPERATIONS.split()),
     *(f"tests/passes/test_{name}.py" for name in _PASSES.split()),
-    *(f"tests/programs/test_{name}.py" for name in ("hunt", "programs", "random_programs", "regressions")),
-    *("tests/golden/test_golden.py::test_values", "tests/host/test_threads.py"),
+    *(f"tests/programs/test_{name}.py" for name in ("hunt", "random_programs", "regressions")),
+    *(
+        "tests/golden/test_golden.py::test_values",
+        "tests/host/test_threads.py",
+        "tests/programs/test_programs.py::test_compiled",
+    ),
     *("tests/kernels", "tests/loop", "tests/plan"),
 )
 """The value tests: they compare what modules give with what something else gives."""
