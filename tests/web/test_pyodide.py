@@ -220,6 +220,7 @@ NUMPY_HOST = {
     "layouts",
     "mpi",
     "ndarrays",
+    "nonfinite",
     "npy",
     "replicas",
     "shards",

@@ -132,12 +132,17 @@ def _read_scaled_dot(x: Instruction) -> list[Read]:
     """A scale is read at the block that its operand is read in. A scalar stands for no scale, and is not read."""
     sides, dims = _read_dot(x), x.shape.dimensions
     scales = [
-        Read(side.kind, side.map.then(_blocks(side.map.dims, o.shape.dimensions)), side.box)
+        Read(side.kind, _of_blocks(side.map, o.shape.dimensions), side.box)
         if o.shape.rank
         else Read(side.kind, along((*dims, 0), (), ()), (0,))
         for side, o in zip(sides, x.operands[2:])
     ]
     return [*sides, *scales]
+
+
+def _of_blocks(m: IndexMap, blocks: tuple[int, ...]) -> IndexMap:
+    """The map at whose indices an array of so many blocks is read, where `m` reads what it scales."""
+    return m if m.dims == blocks else m.then(_blocks(m.dims, blocks))
 
 
 @lru_cache(1024)
