@@ -190,7 +190,7 @@ class Case:
             self.expected.append(outcome(work))
 
         def held(name: str) -> Any:
-            """What is below a name, as `get` of JavaScript gives it: by what follows in the names."""
+            """The arrays below a name, as `get` of JavaScript gives them: by the rest of their names."""
             below = [p.name for p in exe.parameters if p.name.startswith(f"{name}.")]
             return {full.removeprefix(f"{name}."): exe.get(full) for full in below}
 

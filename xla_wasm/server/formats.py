@@ -27,7 +27,7 @@ JSON, NPY, NPZ, ZIP, RAW = (
 )
 FORM, TEXT = "multipart/form-data", "text/plain"
 _OF_CURL = "application/x-www-form-urlencoded"
-"""What `curl -d` says of any body."""
+"""The type that `curl -d` gives to any body."""
 BODIES = (JSON, NPY, NPZ, ZIP, FORM, RAW)
 ANSWERS = (JSON, NPY, NPZ, ZIP, RAW)
 _ENDINGS = {".json": JSON, ".npy": NPY, ".npz": NPZ, ".zip": ZIP, ".txt": TEXT, ".csv": TEXT, ".bin": RAW, ".raw": RAW}
