@@ -364,7 +364,7 @@ class Arithmetic:
 
     def any_true(self, mask: Val) -> Val:
         """Returns a scalar that is true if any lane is set."""
-        return self._val("any_true", (mask,), "pred", 1)
+        return mask if mask.lanes == 1 else self._val("any_true", (mask,), "pred", 1)
 
     def splat_lane(self, x: Val, lane: int) -> Val:
         """One lane of a vector in all its lanes."""
