@@ -438,3 +438,22 @@ def test_bounds_of_kernels_of_their_own(case: str) -> None:
     differential(module, *arguments, targets=("relaxed-simd for v8", "threads"), expected=[expected])
     (actual,) = run(module, *arguments, winograd="f4", threads=True)
     np.testing.assert_allclose(actual, expected, rtol=0, atol=3e-5 * np.abs(expected).max(initial=1))
+
+
+@pytest.mark.parametrize("images", [1, 2, 9])
+@pytest.mark.parametrize("groups", [1, 20], ids=["tiles", "depthwise"])
+@pytest.mark.parametrize("winograd", ["off", "f2"])
+def test_an_image_that_is_flattened(winograd: str, groups: int, images: int) -> None:
+    """A convolution, a residual, and what a dense layer takes: ends in an index that no place of a tile has."""
+    dims, rng = (images, 7, 8, 20), np.random.default_rng(images)
+    for flat in ((images * 1120,), (images, 1120), (images * 7, 160), (images, 7, 160)):
+        b, side = Builder("flat"), WindowDimension(3, padding_low=1, padding_high=1)
+        x, weights, residual = (
+            b.parameter(i, Shape("f32", sizes)) for i, sizes in enumerate((dims, (3, 3, 20 // groups, 20), dims))
+        )
+        n = ConvolutionDimensionNumbers(0, 3, (1, 2), 2, 3, (0, 1), 0, 3, (1, 2))
+        y = b.op("convolution", x, weights, window=Window((side, side)), dim_labels=n, feature_group_count=groups)
+        arguments = [numbers(rng, "f32", o.shape.dimensions) for o in (x, weights, residual)]
+        module = b.module(b.reshape(b.op("add", y, residual), flat))
+        differential(module, *arguments, targets=BOTH, winograd=winograd)
+        differential(module, *arguments, targets=BOTH, winograd=winograd, threads=True)

@@ -122,6 +122,21 @@ def _seen(rng: np.random.Generator, b: Builder, x: Instruction, dtype: str) -> I
     return x
 
 
+@pytest.mark.parametrize("size", [7, 8, 9, 33])
+@pytest.mark.parametrize("threads", [False, True])
+def test_one_place_for_all_batches(size: int, threads: bool) -> None:
+    """The place is the same in all lanes: `jax.vmap(lambda x, v: x.at[i].add(v))` with one `i`."""
+    rng = np.random.default_rng(size)
+    b = Builder("rows")
+    x, i, u = (b.parameter(n, shape(t)) for n, t in enumerate((f"f32[{size},40]", "s32[1]", f"f32[{size}]")))
+    places = b.op("broadcast", i, shape=shape(f"s32[{size},1]"), dimensions=(1,))
+    numbers = ScatterDimensionNumbers((), (1,), (1,), 1, input_batching_dims=(0,), scatter_indices_batching_dims=(0,))
+    module = b.module(b.op("scatter", x, places, u, called=[_reducer("add", "f32")], scatter_dimension_numbers=numbers))
+    for place in (3, 40, -1):
+        arguments = (_literal(rng, "f32", (size, 40)), np.int32([place]), _literal(rng, "f32", (size,)))
+        differential(module, *arguments, targets=BOTH, threads=threads)
+
+
 @pytest.mark.parametrize("size", [7, 8, 9, 16, 17, 33])
 @pytest.mark.parametrize("reducer", ["add", "set", "maximum", "turned"])
 def test_batches_along_the_lanes(reducer: str, size: int) -> None:

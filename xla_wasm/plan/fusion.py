@@ -142,7 +142,7 @@ class Fusion:
         element at an index."""
         while True:
             inner = computed([x], self._inside(x), y, y.operands)
-            if lanes_of(inner) != lanes:
+            if y not in inner or lanes_of(inner) != lanes:  # what got a buffer may lie between the two
                 return False
             if not any(record(z).view and z.operands[0].shape.size > 1 for z in inner):
                 return True
