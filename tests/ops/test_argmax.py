@@ -95,6 +95,25 @@ def values(rng: np.random.Generator, sizes: list[int], element_type: str) -> np.
     return made.astype(dtype)
 
 
+HEAD = """HloModule places
+
+reducer {{
+  a = T[] parameter(0)
+  i = I[] parameter(1)
+  b = T[] parameter(2)
+  j = I[] parameter(3)
+  {body}
+  ROOT t = (T[], I[]) tuple(v, k)
+}}
+
+ENTRY main {{
+  x = T[{whole}] parameter(0)
+  start = T[] parameter(1)
+  first = I[] parameter(2)
+"""
+"""A reducer, and the beginning of what looks with it."""
+
+
 def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]], str, bool]:
     rank = int(rng.integers(1, 4))
     dims = [int(rng.integers(1, (200, 70, 20)[rank - 1])) for _ in range(rank)]
@@ -110,22 +129,8 @@ def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]
     order_of = ",".join(str(i) for i in range(rank) if i != d)
     seen = str(rng.choice(["x", "r", "s"]))
     unary = "not(x)" if element_type == "pred" else "negate(x)"
-    text = f"""HloModule places
-
-reducer {{
-  a = T[] parameter(0)
-  i = I[] parameter(1)
-  b = T[] parameter(2)
-  j = I[] parameter(3)
-  {body}
-  ROOT t = (T[], I[]) tuple(v, k)
-}}
-
-ENTRY main {{
-  x = T[{whole}] parameter(0)
-  start = T[] parameter(1)
-  first = I[] parameter(2)
-  r = T[{whole}] reverse(x), dimensions={{{int(rng.integers(0, rank))}}}
+    turned = int(rng.integers(0, rank))
+    text = f"""{HEAD.format(body=body, whole=whole)}  r = T[{whole}] reverse(x), dimensions={{{turned}}}
   s = T[{whole}] {unary}
   line = I[{dims[d]}] iota(), iota_dimension=0
   i = I[{whole}] {f"broadcast(line), dimensions={{{d}}}" if rng.integers(0, 2) else f"iota(), iota_dimension={d}"}
@@ -262,22 +267,7 @@ def search(
     whole = ",".join(map(str, dims))
     rest = ",".join(str(size) for d, size in enumerate(dims) if d != dimension)
     places = places or f"i = I[{whole}] iota(), iota_dimension={dimension}"
-    return f"""HloModule places
-
-reducer {{
-  a = T[] parameter(0)
-  i = I[] parameter(1)
-  b = T[] parameter(2)
-  j = I[] parameter(3)
-  {body}
-  ROOT t = (T[], I[]) tuple(v, k)
-}}
-
-ENTRY main {{
-  x = T[{whole}] parameter(0)
-  start = T[] parameter(1)
-  first = I[] parameter(2)
-  {places}
+    return f"""{HEAD.format(body=body, whole=whole)}  {places}
   ROOT m = (T[{rest}], I[{rest}]) reduce(x, i, start, first), dimensions={{{dimension}}}, to_apply=reducer
 }}
 """.replace("T[", f"{number}[").replace("I[", f"{place}[")

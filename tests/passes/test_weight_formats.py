@@ -202,21 +202,29 @@ def convolution(seed: int) -> tuple[Callable[..., Any], list[Array]]:
     return fn, [x, np.zeros(1, np.int32), w, np.abs(rng.standard_normal((3, 4))).astype(np.float32)]
 
 
+def check_format(module: Module, arrays: list[Array], format: str, is_near: bool) -> None:
+    """Compares with the evaluator of what the format makes of weights 2 and 3, and that with the weights themselves, if
+    it `is_near`."""
+    for target, tune in (("simd128", "portable"), ("relaxed-simd", "v8")):
+        expected = evaluate(stored(module, (2, 3), format, target == "relaxed-simd"), *arrays)
+        for found, wanted in zip(expected, evaluate(module, *arrays), strict=True) if is_near else ():
+            close(found, wanted, ERRORS[format])
+        results = run(module, *arrays, target=target, tune=tune, weights=(2, 3), weight_format=format)
+        for actual, wanted in zip(results, expected, strict=True):
+            close(actual, wanted, 2e-5)
+
+
 @pytest.mark.parametrize("seed", range(seeds.count(20, 200)))
 @pytest.mark.parametrize("kind", [program, convolution, factors])
 def test_random_programs(kind: Callable[[int], tuple[Callable[..., Any], list[Array]]], seed: int) -> None:
     fn, arrays = kind(seed)
     module = lower(fn, *arrays)
-    format = "int4" if kind is factors else FORMATS[seed % len(FORMATS)]
-    for target, tune in (("simd128", "portable"), ("relaxed-simd", "v8")):
-        expected = evaluate(stored(module, (2, 3), format, target == "relaxed-simd"), *arrays)
-        for found, wanted in (
-            zip(expected, evaluate(module, *arrays), strict=True) if adds_up(seed) or kind is convolution else ()
-        ):
-            close(found, wanted, ERRORS[format])
-        results = run(module, *arrays, target=target, tune=tune, weights=(2, 3), weight_format=format)
-        for actual, wanted in zip(results, expected, strict=True):
-            close(actual, wanted, 2e-5)
+    check_format(
+        module,
+        arrays,
+        "int4" if kind is factors else FORMATS[seed % len(FORMATS)],
+        kind is convolution or adds_up(seed),
+    )
 
 
 @pytest.mark.parametrize("seed", range(seeds.count(4, 120)))
@@ -228,16 +236,12 @@ def test_random_programs_with_weights_of_16_bits(
     dtype: Any = (jnp.bfloat16, np.float16)[seed // 2 % 2]
     arrays = [x, i, np.asarray(w, dtype), np.asarray(v, dtype)]
     module = lower(lambda x, i, w, v: fn(x, i, w.astype(jnp.float32), v.astype(jnp.float32)), *arrays)
-    format = "int4" if kind is factors else FORMATS[seed % len(FORMATS)]
-    for target, tune in (("simd128", "portable"), ("relaxed-simd", "v8")):
-        expected = evaluate(stored(module, (2, 3), format, target == "relaxed-simd"), *arrays)
-        for found, wanted in (
-            zip(expected, evaluate(module, *arrays), strict=True) if adds_up(seed) or kind is convolution else ()
-        ):
-            close(found, wanted, ERRORS[format])
-        results = run(module, *arrays, target=target, tune=tune, weights=(2, 3), weight_format=format)
-        for actual, wanted in zip(results, expected, strict=True):
-            close(actual, wanted, 2e-5)
+    check_format(
+        module,
+        arrays,
+        "int4" if kind is factors else FORMATS[seed % len(FORMATS)],
+        kind is convolution or adds_up(seed),
+    )
 
 
 def looked_up(w: Array, t: Array, x: Array) -> Array:

@@ -6,6 +6,7 @@ what compiled code cannot say, as random numbers of the device, the reference ev
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
@@ -51,7 +52,7 @@ def prepared(module: Module, arrays: Sequence[Array]) -> tuple[Module, list[Arra
     return made, moved
 
 
-class Steps(Generic[T]):
+class Steps(ABC, Generic[T]):
     """A walk through computations, which ends when `look`, `control` or `failed` finds something."""
 
     def __init__(
@@ -65,19 +66,19 @@ class Steps(Generic[T]):
         self.notify = notify
         self.evaluator = Evaluator(precise=False, host=host, starts=starts)
 
+    @abstractmethod
     def look(self, x: Instruction, batch: list[Instruction], values: Values, is_compiled: bool, path: Path) -> T | None:
         """Looks at the value of an instruction, which compiled code or else the evaluator gave; `batch` was compiled
         with it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def control(self, x: Instruction, values: Values, path: Path) -> T | None:
         """Adds the value of a loop or a branch to `values`, and looks at it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def failed(self, x: Instruction, values: Values, error: XlaWasmError, path: Path) -> T | None:
         """Says what it means that an instruction cannot be compiled and run by itself: the evaluator's value stands for
         its own if this is nothing."""
-        raise NotImplementedError
 
     def computation(self, computation: Computation, args: Sequence[Value], path: Path) -> T | None:
         """Goes through a computation on these arguments."""
