@@ -184,6 +184,7 @@ static void reflect_columns(const T *v, T *c, int ld, int count, int n, int im, 
    1, the first element of a vector, stands for what is stored there. */
 static void multiply_by_reflections(columns a, int below, int count, const T *taus, columns z, int rows, int width, int adjoint) {
   for (int i = 0; i < count; i++) {
+    trap_if_stopped();
     int k = adjoint ? i : count - 1 - i, first = k + below;
     T *v = column_at(a, first, k);
     scalar kept = scalar_at(v, a.im), tau = scalar_at(taus + k * PLANES, 1);
@@ -197,6 +198,7 @@ static void multiply_by_reflections(columns a, int below, int count, const T *ta
 static void product_of_reflections(columns a, int below, int count, const T *taus, columns z, int rows, int width) {
   identity(z, rows, width);
   for (int k = count - 1; k >= 0; k--) { /* columns before the first row of a vector are still those of the identity */
+    trap_if_stopped();
     int first = k + below;
     T *v = column_at(a, first, k);
     scalar kept = scalar_at(v, a.im);

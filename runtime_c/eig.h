@@ -260,6 +260,7 @@ static void all_vectors(T *to, columns a, columns z, int n, balance b, const T *
   parts x = {work, work + n}, y = {work + 2 * n, work + 3 * n};
   T most = greatest(a.data, n * a.ld), least = TINY * n / EPS;
   for (int k = 0; k < n; k++) {
+    trap_if_stopped();
     number w = {re[k], im[k]};
     int pair = is_pair(a, k, n), real = PLANES == 1 && !pair;
     T near = largest(2 * EPS * (magnitude(w.re) + magnitude(w.im)), least);

@@ -12,6 +12,8 @@
    of every k from 1 to r - 1, q each; for a radix above 5, its r roots. */
 #pragma once
 
+#include "stop.h"
+
 #define LANES (16 / (int)sizeof(T))
 #define LARGEST 31 /* the greatest factor for which a pass is made */
 #define INLINE static inline __attribute__((always_inline))
@@ -161,6 +163,7 @@ static void pass_any(const T *x, T *y, int r, int q, int s, int im, const T *w, 
 /* All passes over the n * s numbers at x, with memory of the same size at y; where the result lies. */
 static T *passes(T *x, T *y, const int *factors, int count, int n, int s, int im, const T *w) {
   for (int i = 0; i < count; i++) {
+    trap_if_stopped();
     int r = factors[i], q = n / r;
     const T *roots = w + 2 * (r - 1) * q;
     if (r == 2) pass2(x, y, q, s, im, w);

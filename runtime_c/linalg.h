@@ -7,6 +7,8 @@
    in vectors, and never end in the middle of one. All algorithms are recursions or blocks whose bulk is `subtract_product`. */
 #pragma once
 
+#include "stop.h"
+
 #define LANES (16 / (int)sizeof(T))
 #define LEAF (8 / PLANES)
 #define MR 4             /* rows and columns of a tile of a product */
@@ -94,6 +96,7 @@ static void subtract_product(rows c, view a, rows b, int height, int width, int 
   for (int j0 = 0; j0 < width; j0 += NC) {
     int columns = width - j0 < NC ? width - j0 : NC;
     for (int k0 = 0; k0 < terms; k0 += KC) {
+      trap_if_stopped();
       int count = terms - k0 < KC ? terms - k0 : KC;
       int strip = count * PLANES * NR, strips = (columns + NR - 1) / NR;
       for (int plane = 0; plane < PLANES; plane++) pack_right(right + plane * strips * strip, row_at(b, k0, j0), columns, count, plane);
@@ -216,6 +219,7 @@ void NAME(triangular_solve)(T *x, const T *a, const T *b, T *work, T *pack, int 
       area.data += (n - 1) * ld, area.ld = -ld;
     }
     for (int j0 = 0; j0 < m; j0 += NC) {
+      trap_if_stopped();
       int columns = m - j0 < NC ? m - j0 : NC;
       int rs = left ? m * PLANES : PLANES, cs = left ? PLANES : n * PLANES;
       for (int i = 0; i < n; i++)
@@ -397,6 +401,7 @@ void NAME(lu)(T *x, int *pivots, int *info, const T *a, T *work, T *pack, T *col
       for (int j = 0; j < ld; j++)
         for (int p = 0; p < PLANES; p++) work[i * ld + j + p * plane] = j < n ? a[(i * n + j) * PLANES + p] : 0;
     for (int first = 0; first < k; first += BLOCK) {
+      trap_if_stopped();
       int last = k - first < BLOCK ? k : first + BLOCK;
       /* Tiles run over the end of a block; only behind the last column of all there is nothing to spoil. */
       int end = last == k ? n : last;

@@ -41,6 +41,7 @@ void NAME(pivoted_qr)(T *x, int *pivots, T *taus, const T *a, const int *wanted,
     for (int j = 0; j < n; j++) pivots[j] = wanted[j];
     int fixed = fix_columns(c, n, pivots);
     for (int i = 0; i < k; i++) {
+      trap_if_stopped();
       for (int j = i; i == fixed && j < n; j++) norms[j] = known[j] = length(column_at(c, 0, j), i, m, c.im);
       if (i >= fixed) {
         int best = i;
@@ -84,6 +85,7 @@ void NAME(multiply_by_q)(T *x, const T *a, const T *taus, const T *c, T *work, i
 static void hessenberg_form(columns a, int n, int low, int high, T *taus, T *w) {
   for (int k = 0; k < n - 1; k++) put(taus + k * PLANES, 1, (scalar){0, 0});
   for (int k = low; k < high - 2 + (PLANES == 2); k++) {
+    trap_if_stopped();
     T *v = column_at(a, k + 1, k);
     int count = high - k - 1;
     scalar tau = reflection(v, count, a.im), beta = scalar_at(v, a.im);

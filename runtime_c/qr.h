@@ -117,6 +117,7 @@ void NAME(qr)(T *x, T *taus, const T *a, T *work, int batch, int m, int n) {
   for (; batch-- > 0; a += m * n * PLANES, x += m * n * PLANES, taus += k * PLANES) {
     columns_of(work, a, m, n);
     for (int j = 0; j < k; j++) {
+      trap_if_stopped();
       T *v = work + j * m + j;
       scalar tau = reflection(v, m - j, im);
       taus[j * PLANES] = tau.re;
@@ -137,6 +138,7 @@ void NAME(householder_product)(T *x, const T *a, const T *taus, T *work, int bat
       for (int i = 0; i < m; i++)
         for (int p = 0; p < PLANES; p++) work[j * m + i + p * im] = i == j && !p;
     for (int j = k - 1; j >= 0; j--) {
+      trap_if_stopped();
       scalar tau = {taus[j * PLANES], PLANES == 2 ? taus[j * PLANES + 1] : 0};
       T *column = work + j * m, *v = column + j;
       for (int c = j + 1; c < n; c++) reflect(v, work + c * m + j, m - j, im, tau);

@@ -176,6 +176,7 @@ static int schur_form(hessenberg_pair p, T *re, T *im) {
   columns h = p.h;
   int since = 0, left = 30 * (p.n > 10 ? p.n : 10), end = p.n - 1;
   while (end >= 0) {
+    trap_if_stopped();
     int first = block_start(h, end, p.n, since < 15);
     if (first >= end - 1) {
       if (first == end)
@@ -282,6 +283,7 @@ static int schur_form(hessenberg_pair p, T *re, T *im) {
   columns h = p.h;
   int since = 0, left = 30 * (p.n > 10 ? p.n : 10), end = p.n - 1;
   while (end >= 0) {
+    trap_if_stopped();
     int first = block_start(h, end, p.n, since < 15);
     if (first == end) {
       re[end] = at(h, end, end).re, im[end] = at(h, end, end).im;

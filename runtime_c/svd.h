@@ -49,6 +49,7 @@ static void bidiagonal_form(columns a, columns turned, int m, int n, bidiagonal 
   T *v = work, *x = v + a.ld, *z = x + a.ld, *u = z + a.ld, *next = u + a.ld;
   clear(work, 5 * a.ld);
   for (int k = 0; k < n; k++) { /* a - v z^H - x u^H has its final columns up to k, and rows too */
+    trap_if_stopped();
     T *c = column_at(a, k, k);
     scalar f = conjugate(scalar_at(z + k, im)), g = conjugate(scalar_at(u + k, im));
     update_and_overlap(c, v + k, x + k, f, g, next + k, m - k, im);
@@ -225,6 +226,7 @@ static int bidiagonal_qr(T *d, T *e, int n, T *u, T *v, int ld, int height, int 
   long long sweeps = 6ll * n * n + 30;
   int end = n - 1, before = -1, end_before = -1, down = 1;
   while (end > 0) {
+    trap_if_stopped();
     if (magnitude(e[end - 1]) <= threshold) {
       e[--end] = 0;
       continue;

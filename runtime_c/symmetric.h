@@ -45,6 +45,7 @@ static void tridiagonal_form(columns a, int n, T *d, T *e, T *taus, T *work) {
   T *v = work, *w = v + a.ld, *x = w + a.ld, *y = x + a.ld;
   clear(work, 4 * a.ld);
   for (int k = 0; k < n; k++) {
+    trap_if_stopped();
     T *c = column_at(a, 0, k);
     if (k > 0) { /* column k, as the last pair leaves it */
       scalar f = conjugate(scalar_at(w + k, im)), g = conjugate(scalar_at(v + k, im));
@@ -141,6 +142,7 @@ static int tridiagonal_ql(T *d, T *e, int n, T *z, int ld, int rows, T *rotation
   T norm = largest(greatest(d, n), greatest(e, n - 1)), low = root(TINY) * norm, rounding = EPS * norm;
   int sweeps = 30 * n, since = 0;
   for (int end = n - 1; end > 0;) {
+    trap_if_stopped();
     T least = since < 12 ? low : largest(low, rounding);
     if (negligible(e[end - 1], d[end - 1], d[end], least)) {
       e[--end] = 0, since = 0;

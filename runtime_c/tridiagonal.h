@@ -51,6 +51,7 @@ void NAME(tridiagonal_solve)(T *dl, T *d, T *du, T *x, int *info, const T *a, co
                              int width) {
   int size = n * PLANES, row = width * PLANES;
   for (; batch-- > 0; dl += size, d += size, du += size, a += size, b += size, c += size, x += n * row, right += n * row) {
+    trap_if_stopped();
     for (int i = 0; i < size; i++) dl[i] = a[i], d[i] = b[i], du[i] = c[i];
     for (int i = 0; i < n * row; i++) x[i] = right[i];
     *info++ = 0;
@@ -125,6 +126,7 @@ static T scaled_lu(diagonals t, T *u, T *x, int n, int width) {
 void NAME(tridiagonal_solve_perturbed)(T *x, const T *dl, const T *d, const T *du, const T *b, T *u, int batch, int n, int width) {
   int size = n * PLANES, row = width * PLANES;
   for (; batch-- > 0; dl += size, d += size, du += size, x += n * row, b += n * row) {
+    trap_if_stopped();
     for (int i = 0; i < n * row; i++) x[i] = b[i];
     if (n == 0) continue;
     T by = 2 * EPS * (n == 1 ? absolute(element(d, 0)) : scaled_lu((diagonals){dl, d, du}, u, x, n, width));

@@ -318,6 +318,7 @@ function parseManifest(raw) {
   );
   for (const key of ['name', 'hash', 'producer', 'target']) top.text(key);
   for (const key of ['config', 'request']) top.address(key, memory);
+  if (top.raw.stop != null) top.address('stop', memory);
   top.int('peak_bytes', { high: memory });
   top.list('requests');
   top.get('devices');

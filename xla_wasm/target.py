@@ -26,6 +26,13 @@ ADDRESS_SPACE = {"i32": 1 << 32}
 PAGE = 65536
 """Bytes in a page of linear memory."""
 
+CONFIG = 64
+"""Address of what hosts and the program tell each other; what lies below stays zero, so that a null pointer hits
+nothing."""
+STOP = CONFIG + 8
+"""Address of a u32 that ends a run from another thread: a program that finds anything but 0 there traps. It looks
+between steps, between pieces of a kernel, and in loops that take long."""
+
 THREADS = "threads"
 """The feature of modules with shared memory, besides `FEATURES`."""
 MEMORY = "memory"

@@ -21,7 +21,7 @@ from ..ops.request import Request
 from ..options import Options
 from ..plan.parts import share
 from ..plan.plan import ALIGNMENT, COPY, Buffer, Data, Plan, Step, View, all_steps
-from ..target import EXPORTS, MEMORY, MODULE, MOST_PAGES, PAGE, SERVER, THREAD_EXPORTS, Target
+from ..target import CONFIG, EXPORTS, MEMORY, MODULE, MOST_PAGES, PAGE, SERVER, STOP, THREAD_EXPORTS, Target
 from ..wasm.func import Func
 from ..wasm.module import Module, custom
 from . import driver, front, threads, wasi_http
@@ -318,7 +318,8 @@ def _manifest(
         "requests": _requests(plan.steps),
         "devices": _devices(plan, devices),
         "undivided": interface.undivided or None,
-        "config": driver.CONFIG,
+        "config": CONFIG,
+        "stop": None if driver.is_short(plan) else STOP,
         "request": room.record,
         **({"structure": interface.structure} if interface.structure and kind == MODULE else {}),
         **({} if kind == MODULE else {"kind": kind}),

@@ -15,18 +15,22 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..dataclass import dataclass
-from ..loop.pieces import piece
+from ..loop.pieces import executed_by, piece
 from ..plan.parts import Part, block_words, chunk_blocks
 from ..plan.plan import ALIGNMENT, COPY, Label, Plan, Step, all_steps
-from ..target import CONTROL_BYTES, EXPORTS
+from ..target import CONFIG, CONTROL_BYTES, EXPORTS, STOP
 from ..wasm.func import Func
 
-CONFIG = 64
-"""Address of the driver's configuration block; what lies below stays zero, so that a null pointer hits nothing."""
-
 ENTRY_BYTES = 32
-HALT, KERNEL, JUMP, BRANCH, SWITCH, REQUEST = range(6)
+HALT, KERNEL, JUMP, BRANCH, SWITCH, REQUEST, LONG_KERNEL = range(7)
 _KINDS = {"halt": HALT, "kernel": KERNEL, "jump": JUMP, "branch": BRANCH, "switch": SWITCH, "request": REQUEST}
+_LONG = 1 << 14
+"""Statements of a kernel, or bytes of a copy, beside which it costs nothing to look first whether the run is to end."""
+
+_SHORT = 1 << 17
+"""Statements that take some 50 us. To be ready to end a run takes a host 1 to 2."""
+_COPIED = 1 << 26
+"""Bytes in a piece of a copy: some milliseconds."""
 
 DISPATCH = "dispatch"
 END, WAIT = -1, -2
@@ -98,14 +102,18 @@ def table(steps: list[Step], place: Layout, slots: dict[str, int], shared: Seque
     if they do not."""
     entries, blocks = bytearray(), bytearray()
     requests = 0
-    pieces = {name: piece(func) for name, func in {step.func.name: step.func for step in steps if step.func}.items()}
+    funcs = {step.func.name: step.func for step in steps if step.func}
+    pieces = {name: piece(func) for name, func in funcs.items()}
+    is_long = {name: (executed_by(func) or _LONG) >= _LONG for name, func in funcs.items()}
     for i, step in enumerate(steps):
         block = place.blocks + len(blocks)
         kind = _KINDS[step.kind]
         slot = begin = end = target = targets = count = 0
         if kind == KERNEL:
+            if is_long[step.func.name] if step.func else step.bytes >= _LONG:
+                kind = LONG_KERNEL
             slot = slots[step.func.name if step.func else COPY]
-            end = target = step.bytes
+            end, target = step.bytes, _copied_at_once(step)
             if step.func:
                 begin, end = step.trips or (0, step.func.trips)
                 target = pieces[step.func.name]
@@ -129,6 +137,22 @@ def table(steps: list[Step], place: Layout, slots: dict[str, int], shared: Seque
             blocks += struct.pack(f"<{count}I", *(t.step for t in step.targets))
         entries += struct.pack("<8I", kind, slot, block, begin, end, target, targets, count)
     return bytes(entries + blocks)
+
+
+def is_short(plan: Plan) -> bool:
+    """Returns True if a run is over so soon that nobody needs to be ready to end it: without loops whose trips depend
+    on values, and with few statements, those of all branches together."""
+    if plan.loops:
+        return False
+    executed = [executed_by(step.func) if step.func else step.bytes // 16 for step in plan.steps]
+    return sum(_SHORT if n is None else n for n in executed) < _SHORT
+
+
+def _copied_at_once(step: Step) -> int:
+    """The bytes of a piece of a copy: all of them where what it reads and what it writes overlap."""
+    if step.func or abs(step.arguments[0].address - step.arguments[1].address) < step.bytes:
+        return step.bytes
+    return min(step.bytes, _COPIED)
 
 
 def _exported(name: str) -> Func:
@@ -184,13 +208,16 @@ def step_function(place: Layout, direct: bool = False) -> Func:
     f.op("i32.const", place.table)
     f.op("i32.add")
     f.op("local.set", entry)
-    for _ in range(6):
+    order = (HALT, LONG_KERNEL, KERNEL, JUMP, BRANCH, SWITCH, REQUEST)
+    for _ in order:
         f.op("block", None)
     f.word(entry, 0)
-    f.op("br_table", [HALT, KERNEL, JUMP, BRANCH, SWITCH], REQUEST)
+    f.op("br_table", [order.index(kind) for kind in range(LONG_KERNEL)], order.index(LONG_KERNEL))
     f.op("end")
     f.op("i32.const", END)
     f.op("return")
+    f.op("end")
+    f.trap_if(STOP)
     f.op("end")
     if place.control:
         f.word(entry, 6)
@@ -229,11 +256,15 @@ def step_function(place: Layout, direct: bool = False) -> Func:
     f.op("local.get", end)
     f.op("local.get", limit)
     f.op("i32.lt_u")
-    f.op("br_if", 0)
+    f.op("if", None)
+    f.trap_if(STOP)
+    f.op("br", 1)
+    f.op("end")
     f.op("end")
     f.sum(0, 1)
     f.op("return")
     f.op("end")
+    f.trap_if(STOP)
     f.word(entry, 5)
     f.op("return")
     f.op("end")

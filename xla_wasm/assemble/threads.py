@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from ..plan.parts import Own
-from ..target import ALONE, AWAKE, FAILED, LATE, LIMIT, LOOKS, STOPPED
+from ..target import ALONE, AWAKE, FAILED, LATE, LIMIT, LOOKS, STOP, STOPPED
 from ..wasm.func import Func
 
 TICKET, KERNEL, DONE, ASLEEP, WAITS, LOADED = 0, 8, 64, 128, 148, 152
@@ -109,6 +109,7 @@ def take_function(control: int, own: Own) -> Func:
     f.op("local.set", ticket)
     _is_none_left(f, ticket)
     f.op("br_if", 1)
+    f.trap_if(STOP)
     _say_whether_it_computes(f, 1)
     f.op("i32.const", control + TICKET)
     f.op("i64.const", 1)
@@ -320,6 +321,7 @@ def _publish(f: Func, control: int, count: int) -> None:
 
 
 def _trap_if_failed(f: Func, control: int) -> None:
+    f.trap_if(STOP)
     _load(f, control + FAILED)
     f.op("if", None)
     f.op("unreachable")

@@ -21,6 +21,9 @@ from .base import (
 )
 from .opening import read
 
+_WAIT = 60.0
+"""Seconds that a device waits in one exchange, if nothing else is said."""
+
 
 @dataclass(frozen=True)
 class Given:
@@ -91,13 +94,14 @@ class Devices:
         False
     )
     timeout: Annotated[
-        float,
+        float | None,
         typer.Option(
             "--timeout",
             metavar="SECONDS",
-            help="With --replicated: how long a device waits for others in one exchange.",
+            help="How long a run may take. With --replicated: how long a device waits for others in one exchange, by "
+            "default 60.",
         ),
-    ] = 60.0
+    ] = None
 
 
 def run(
@@ -144,7 +148,8 @@ def run(
     from .inputs import compiled_with
     from .running import Files, Several, run
 
-    several = Several(devices.devices, devices.partitions, mpi, devices.timeout) if devices.replicated else None
+    wait = _WAIT if devices.timeout is None else devices.timeout
+    several = Several(devices.devices, devices.partitions, mpi, wait) if devices.replicated else None
     source, threads = read(path, given.dim), repeats.threads
     drawing = Drawing(source if isinstance(source, Module) else None) if given.random_inputs else None
     files = Files(
@@ -160,5 +165,5 @@ def run(
     )
     with report.progress(f"preparing {path.name}"):
         artifact = compiled_with(source, engine, files.of(0).settings, threads is not None and threads > 1)
-        exe = load(artifact, threads=threads)
+        exe = load(artifact, threads=threads, timeout=None if devices.replicated else devices.timeout)
     run(exe, files, repeats.iterations, repeats.profile, several, as_json)

@@ -58,8 +58,8 @@ class Limits:
         ),
     ] = None
     run_timeout: Annotated[
-        float | None, typer.Option("--run-timeout", metavar="SECONDS", help="The time that a run may take.")
-    ] = None
+        float, typer.Option("--run-timeout", metavar="SECONDS", help="The time that a run may take.")
+    ] = 60.0
     body_timeout: Annotated[
         float, typer.Option("--body-timeout", metavar="SECONDS", help="The time that a body may take to arrive.")
     ] = 30.0

@@ -50,7 +50,7 @@ def serve_model(
     from ..server.settings import Settings
 
     for name, seconds in (("--run-timeout", limits.run_timeout), ("--body-timeout", limits.body_timeout)):
-        if seconds is not None and not seconds > 0:
+        if not seconds > 0:
             raise ArgumentError(f"{name} must be above zero, got {seconds:g}")
     shapes = _shapes(source)
     floats = {name for name, (element_type, _) in shapes.items() if element_type == "f32"}

@@ -27,6 +27,8 @@ _WORDS = (
     (r"\(callbacks='trap'\): compile it with callbacks='host'", "(--callbacks trap): compile it with --callbacks host"),
     (r"compile it with Options\(threads=True\), or --threads", "compile it with --threads"),
     (r"leave out threads=\d+", "leave out --threads"),
+    (r"load it with a longer timeout", "give it more with --timeout"),
+    (r"^timeout must be", "--timeout must be"),
     (r"\bsidecar=True:", "--sidecar:"),
     (r"\bthreads=True:", "--threads:"),
     (r"\bnum_(replicas|partitions)=(\d+):", r"--num-\1 \2:"),

@@ -151,10 +151,12 @@ parallel = True
 """True if several threads compile a module. In a forked process they do not: they stayed in the parent."""
 
 
-def engine_for(limits: Limits, threads: bool) -> tuple[wasmtime.Engine, Clock | None]:
-    """An engine for each way to count, since counting costs 6 to 11 % and nobody should pay who did not ask; `threads`:
-    one that lets instances share memory."""
-    return _engine(limits.fuel is not None, limits.timeout is not None, limits.untrusted, parallel, threads)
+def engine_for(limits: Limits, stops: bool, threads: bool) -> tuple[wasmtime.Engine, Clock | None]:
+    """An engine for each way to count, since counting costs 6 to 11 % and nobody should pay who need not. `stops`: the
+    module ends by itself when it is told to (`stop`), which is enough for those that are trusted. `threads`: one that
+    lets instances share memory."""
+    epochs = limits.timeout is not None and (limits.untrusted or not stops)
+    return _engine(limits.fuel is not None, epochs, limits.untrusted, parallel, threads)
 
 
 class _ModuleCache:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from ..artifact import Artifact
 from ..dataclass import dataclass
-from ..errors import ArgumentError, counted
+from ..errors import ArgumentError, RunError, XlaWasmError, counted
 from ..hostio import DeviceKeywords, HostIO, HostKeywords, Sink, Source, of_devices
 from .arrays import Array, Slot, dtype_of
 from .base import positional
@@ -24,6 +25,7 @@ from .loopback import Loopback
 from .manifest import Manifest
 from .replicas import raise_named, run_together
 from .shards import GlobalSlot, global_slots
+from .stop import Caller
 from .thread_pool import threads_of_run
 from .untrusted import UNTRUSTED, check_handed
 
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from .nonfinite import Watch
 
 T = TypeVar("T")
+_WAKES = 0.1
+"""Seconds after which somebody who waits for a run looks whether it was cancelled."""
 
 
 def load(
@@ -49,8 +53,8 @@ def load(
 
     `memory_limit` bounds the linear memory, in bytes, of all concurrent runs together; `fuel` (wasmtime's unit, about
     one instruction, on each device) and `timeout` (seconds) bound each call: this one, a run with everything that it
-    waits for, setting a weight. A function of the host that computes is not ended, but nothing goes on after it. They
-    cost some speed, and nothing when left out.
+    waits for, setting a weight. A function of the host that computes is not ended, but nothing goes on after it. Fuel
+    costs some speed, and so does `timeout` for modules of strangers.
 
     `untrusted` is for modules of strangers: every limit that is not given is one of `UNTRUSTED`, and results do not
     depend on the processor (relaxed operations are the deterministic ones, each NaN is the canonical one).
@@ -286,11 +290,22 @@ class Executable(OnDevices):
         return self._first.lease(self._budget()).array(leaf, writable)
 
     async def run_async(self, *arrays: Any, **options: Any) -> list[Array]:
-        """As `run`, in a thread, while others of the event loop go on. A caller who no longer waits does not end the
-        run."""
-        from asyncio import to_thread
+        """As `run`, in a thread, while others of the event loop go on. A caller who no longer waits, as after
+        `asyncio.timeout`, ends the run."""
+        from asyncio import CancelledError, create_task, to_thread, wait
 
-        return await to_thread(self.run, *arrays, **options)
+        caller = Caller()
+        running = create_task(to_thread(caller.wait_for, lambda: self.run(*arrays, **options)))
+        try:
+            # Jupyter's handler of Ctrl-C does not wake the loop that it cancels a task of.
+            while not (await wait([running], timeout=_WAKES))[0]:
+                pass
+            return running.result()
+        except CancelledError:
+            caller.leave(lambda: RunError(f"the run of '{self.manifest.name}' was cancelled"))
+            with suppress(XlaWasmError):
+                await running
+            raise
 
     @overload
     def run_replicated(

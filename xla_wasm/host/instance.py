@@ -10,13 +10,14 @@ import weakref
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
-from typing import Any, NoReturn, cast
+from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
 import wasmtime
 
 from ..errors import COMPILE_ANEW, ArtifactError, LimitError, RunError
 from ..target import CONTROL_BYTES, EXPORTS, MEMORY, MOST_PAGES, PAGE, SHARED_MEMORY, THREAD_EXPORTS
+from . import stop
 from .arrays import Array, place
 from .base import CHECK_IT, BaseInstance
 from .binding import calls
@@ -29,6 +30,9 @@ from .sidecar import sidecar_parts
 from .thread_pool import SharedMemory, ThreadPool, pages_for
 from .views import is_same, lies_in
 
+T = TypeVar("T")
+U = TypeVar("U")
+_TOLD = b"\1\0\0\0"
 Serve = Callable[["Instance", int], None]
 """Serves the request of that number: reads its operands and writes its results."""
 _MAX_TABLE = 1 << 20
@@ -51,7 +55,9 @@ class Program:
                 f"the module needs {self.memory_bytes} bytes of memory, the limit is {limits.memory}: load it with a "
                 f"higher memory_limit"
             )
-        self.engine, self.clock = engine_for(limits, threads is not None)
+        self.engine, self.clock = engine_for(
+            limits, manifest.stop is not None or manifest.is_short, threads is not None
+        )
         self.digest = sha256(wasm).hexdigest()
         self.module = modules.get(self.engine, wasm, self.digest)
         self._check_module()
@@ -114,6 +120,7 @@ class Instance(BaseInstance):
         """True once callers have arrays that are its memory."""
         self._limits = program.limits
         self._clock = program.clock
+        self._stopped_by: stop.Reason | None = None
         self._store = wasmtime.Store(program.engine)
         self._store.set_limits(manifest.memory_bytes, _MAX_TABLE, 1, 1, 1)
         self._shared = self._share(program) if manifest.threads else None
@@ -210,8 +217,46 @@ class Instance(BaseInstance):
             self._set_weight(parameter, data)
         self.weights = weights
 
+    def profile(self, serve: Serve | None = None) -> list[tuple[str, float]]:
+        return self._stoppable(super().profile, serve)
+
     def _call_run(self) -> int:
-        return self._run(0)
+        return self._stoppable(self._run, 0)
+
+    def stop(self, reason: stop.Reason | None) -> None:
+        """Ends the run, from another thread: the program traps when it looks next."""
+        assert self._manifest.stop is not None
+        self._stopped_by = reason or self._late
+        self._write(self._manifest.stop, _TOLD)
+        if self.thread_pool is not None:
+            self.thread_pool.wake_first()
+
+    def _stoppable(self, call: Callable[[U], T], argument: U) -> T:
+        """The call, which `stop` may end."""
+        if self._manifest.stop is None:
+            return call(argument)
+        if self._clock is None:
+            self.budget.seconds(self._failed)
+        deadline = self.budget.deadline if self._clock is None else None  # the clock counts by itself
+        run = None
+        try:
+            try:
+                run = stop.begin(self, deadline)
+                result = call(argument)
+            finally:
+                is_whole = stop.end(self, run)
+        except KeyboardInterrupt:  # of `begin` and `end` as well
+            stop.interrupted(run)
+            raise
+        if not is_whole and self._stopped_by:  # it was there before the program looked
+            self.sound = False
+            raise self._stopped_by()
+        return result
+
+    def _late(self) -> LimitError:
+        return LimitError(
+            f"{self._failed()}: it took longer than its {self._limits.timeout} s: load it with a longer timeout"
+        )
 
     def _call_step(self, pc: int) -> int:
         self._step = self._step or self._bind("step")
@@ -219,7 +264,7 @@ class Instance(BaseInstance):
 
     def _call_init(self, index: int) -> None:
         self._init = self._init or self._bind("init")
-        self._init(index)
+        self._stoppable(self._init, index)
 
     def _word(self, at: int) -> int:
         return int.from_bytes(self.memory[at : at + 4], "little")
@@ -305,9 +350,9 @@ class Instance(BaseInstance):
                 f"{self._failed()}: it used up its fuel of {self._limits.fuel}: load it with more"
             ) from trap
         if code == wasmtime.TrapCode.INTERRUPT:
-            raise LimitError(
-                f"{self._failed()}: it took longer than its {self._limits.timeout} s: load it with a longer timeout"
-            ) from trap
+            raise self._late() from trap
+        if self._stopped_by:
+            raise self._stopped_by() from None
         failure = self.thread_pool.failure if self.thread_pool else ""
         cause = failure or f"{_cause(trap)}{CHECK_IT}"
         raise RunError(f"{self._failed()}: {cause}") from trap

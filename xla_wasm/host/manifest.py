@@ -129,6 +129,10 @@ class Manifest:
     inits: tuple[Init, ...]
     steps: tuple[str, ...]
     config: int
+    stop: int | None
+    """The address of the word by which another thread ends a run; None: the program does not look."""
+    is_short: bool
+    """True if no run takes so long that anybody would end it."""
     requests: tuple[Request | Exchange, ...]
     request: int
     """The address of the record of the request that a run waits for: its number, and the step to go on with."""
@@ -218,6 +222,8 @@ def _manifest(top: Object) -> Manifest:
         inits=top.objects("inits", lambda item: _init(item, memory)),
         steps=names,
         config=top.address("config", memory),
+        stop=top.address("stop", memory) if top.raw.get("stop") is not None else None,
+        is_short="stop" in top.raw and top.raw["stop"] is None,
         requests=top.objects("requests", lambda item: _request(item, memory)),
         request=top.address("request", memory),
         stateful=top.flag("stateful"),

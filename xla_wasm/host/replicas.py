@@ -16,8 +16,11 @@ from .device import Device
 from .exchange import EndedError, Endpoint, Group
 from .grid import Grid
 from .instance import Instance
+from .stop import Caller
 
 T = TypeVar("T")
+_GRACE = 0.1
+"""Seconds in which devices that compute come to their next exchange, and keep their instances, when another fails."""
 Work = Callable[[int, Instance, Endpoint], T]
 """A function that works on the device of that number, with an instance and its endpoint of the exchanges."""
 
@@ -68,12 +71,13 @@ class _Run(Generic[T]):
         self._ended: SimpleQueue[int] = SimpleQueue()
         self.unfinished: set[int] = set()
         """The devices on other threads that have not ended."""
+        self._caller = Caller()
         self.failures: list[tuple[int | None, BaseException]] = []
         """In the order in which they happened; None is this thread, outside of its device."""
 
     def run(self) -> None:
-        """Runs all devices to their end. An interrupt ends the run; one more does not even wait for programs that
-        compute."""
+        """Runs all devices to their end. An interrupt ends the run; one more does not even wait for functions of the
+        host."""
         try:
             for d in range(1, len(self._instances)):
                 self.unfinished.add(d)
@@ -102,7 +106,7 @@ class _Run(Generic[T]):
         endpoint = self._group.endpoints[d]
         self._instances[d].permit.holder = get_ident()
         try:
-            self._results[d] = self._work(d, self._instances[d], endpoint)
+            self._results[d] = self._caller.wait_for(lambda: self._work(d, self._instances[d], endpoint))
             endpoint.outcome = "ended its run"
         except BaseException as error:
             self._fail(d, error)
@@ -110,6 +114,10 @@ class _Run(Generic[T]):
     def _fail(self, d: int | None, error: BaseException) -> None:
         self.failures.append((d, error))
         self._group.fail(d, f"failed: {error}")
+        if not isinstance(error, Exception):
+            self._caller.leave(_ended)
+        elif self._group.budget.deadline is None:  # else each ends when its time is over, and says where
+            self._caller.leave(_ended, _GRACE)
 
     def results(self) -> list[T]:
         """Returns the result of each device, or raises the error that ended the run."""
@@ -128,6 +136,10 @@ class _Run(Generic[T]):
             raise_named(d, error)
         finally:
             del error
+
+
+def _ended() -> EndedError:
+    return EndedError("the run has ended on another device")
 
 
 def raise_named(device: int | None, error: BaseException) -> NoReturn:

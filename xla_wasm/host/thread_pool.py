@@ -127,6 +127,10 @@ class ThreadPool:
         self.join()
         return not any(thread.is_alive() for thread in self._threads)
 
+    def wake_first(self) -> None:
+        """Has thread 0 end the run where it waits for the others."""
+        self._words[FAILED // 4] = 1
+
     def end(self) -> None:
         """Has the threads end, each when its chunk is done."""
         if not self._ended:

@@ -8,9 +8,11 @@ longer than to fetch one that it had to spill, and Cranelift takes them from mem
 from __future__ import annotations
 
 from ..hlo.types import TYPES
+from ..target import STOP
 from ..wasm.func import Func as WasmFunc
 from .ir import Barrier, Block, Call, Carry, Func, Loop, Store, Val
 from .ops import lane_bytes, register
+from .pieces import looks
 from .uses import Uses, count_uses
 from .values import Values
 
@@ -25,6 +27,7 @@ class _Emitter(Values):
         super().__init__(WasmFunc(func.name, ("i32", "i32", "i32"), ()))
         self.func = func
         self.uses: Uses = count_uses(func)
+        self.looks = looks(func)
         self.firsts = {loop: first for first, loop in func.ranges()}
         self.counters: dict[Loop, tuple[int, int]] = {}
         """The local and the final value of the counters of loops with barriers."""
@@ -97,6 +100,7 @@ class _Emitter(Values):
             self.counters[loop] = self.locals[inductions[counter]], counter * loop.step * loop.trips
             self.op("block", None)
         self.op("loop", None)
+        self.look(loop)
         self.block(loop.body)
         self.advance(loop)
         for c, val in [*((c, v) for c, v in inductions.items() if c != counter), (counter, inductions[counter])]:
@@ -113,6 +117,11 @@ class _Emitter(Values):
         self.op("end")
         if loop.chunked or exits:
             self.op("end")
+
+    def look(self, loop: Loop) -> None:
+        """In a loop that takes long: traps if the run is to end."""
+        if loop in self.looks:
+            self.out.trap_if(STOP)
 
     def bounds(self, loop: Loop) -> tuple[int, int]:
         """Locals with the bounds of a chunked loop's trips, as signed numbers: the kernel's, counted from its first
@@ -153,6 +162,7 @@ class _Emitter(Values):
             "a loop without a count has no variable"
         )
         self.op("loop", None)
+        self.look(loop)
         self.block(loop.body)
         self.value(condition)
         self.advance(loop)

@@ -2,6 +2,7 @@
 
 Engines that compile a module twice, first fast and then well, take the better code from a function's next call on: one
 that is called once and computes for a second would do so in the worse code. Pieces of the range are calls of their own.
+Between them a run can be ended (`target.STOP`), and so it can in the loops inside a trip that take longer than a piece.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ from .ir import Block, Call, Func, If, Loop, Val
 _STATEMENTS = 1 << 20
 """The least number of statements in a piece: some hundred microseconds in the better code, beside which a call is
 nothing."""
+_LOOK = 1 << 12
+"""The least number of statements between two looks whether the run is to end, beside which one is nothing."""
 _CHUNK = 1 << 14
 """The least number of statements in a chunk: some microseconds, beside which it costs little to hand it to another
 thread."""
@@ -38,6 +41,52 @@ def chunk(func: Func) -> int:
     most = max(least, _trips_of(func, _STATEMENTS))
     trips = max(least, min(-(-func.trips // _CHUNKS), most))
     return trips if 2 * least <= func.trips else 0
+
+
+def executed_by(func: Func) -> int | None:
+    """The statements that a kernel executes, all trips of its range together; None if that depends on values."""
+    return None if _depends(func.body) else _executed(func.body)
+
+
+def _depends(block: Block) -> bool:
+    return any(
+        (isinstance(s, Loop) and (s.condition is not None or _depends(s.body)))
+        or (isinstance(s, If) and _depends(s.body))
+        for s in block.statements
+    )
+
+
+def looks(func: Func) -> set[Loop]:
+    """The loops that look in each trip whether the run is to end: the innermost of those that take longer than a
+    piece, where a trip is long beside a look. Callers look between the pieces of a range."""
+    found: set[Loop] = set()
+
+    def visit(block: Block, split: bool) -> tuple[int, bool]:
+        """The statements that a block executes, and whether a loop in it looks."""
+        total, any_looks = len(block.statements), False
+        for s in block.statements:
+            if isinstance(s, Loop):
+                trip, inside = visit(s.body, False)
+                counted = s.condition is None
+                total += max(s.trips, 1) * trip
+                long = trip >= _LOOK and s.trips * trip > _STATEMENTS if counted else _has_loop(s.body)
+                if long and not inside and not (split and s.chunked):
+                    found.add(s)
+                    inside = True
+                any_looks |= inside
+            elif isinstance(s, If):
+                trip, inside = visit(s.body, False)
+                total, any_looks = total + trip, any_looks or inside
+            elif isinstance(s, Call):
+                total += s.cost - 1
+        return total, any_looks
+
+    visit(func.body, is_split(func))
+    return found
+
+
+def _has_loop(block: Block) -> bool:
+    return any(isinstance(s, Loop) or isinstance(s, If) and _has_loop(s.body) for s in block.statements)
 
 
 def _trips_of(func: Func, statements: int) -> int:

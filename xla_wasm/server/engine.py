@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from ..errors import LimitError, RunError
 from ..host.arrays import Array
+from ..host.stop import Caller
 from .batching import Batcher, check_rows, rows_of
 from .metrics import Metrics
 from .model import Model
@@ -43,6 +44,7 @@ class Engine:
         self._taken = 0
         self._futures: set[asyncio.Future[Any]] = set()
         self._lock = threading.Lock()
+        self._caller = Caller()
         self._at_work = 0
         self._mean_seconds = 0.0
         self.stopping = False
@@ -98,9 +100,9 @@ class Engine:
             self._batcher.hurry()
 
     def abandon(self) -> None:
-        """Answers what has not ended with 503. Runs that have begun go on in their threads, and nobody hears of
-        them."""
+        """Answers what has not ended with 503, and ends its runs."""
         self.abandoned = True
+        self._caller.leave(lambda: RunError("the server has ended"))
         for future in list(self._futures):
             future.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
@@ -126,7 +128,7 @@ class Engine:
         with self._lock:
             self._at_work += 1
         try:
-            return work()
+            return self._caller.wait_for(work)
         finally:
             with self._lock:
                 self._at_work -= 1

@@ -129,6 +129,14 @@ class Func:
         self.op("i32.const", constant)
         self.op("i32.add")
 
+    def trap_if(self, address: int) -> None:
+        """Append a trap for the case that the 32-bit word at a constant address is not zero."""
+        self.op("i32.const", address)
+        self.op("i32.load", 2, 0)
+        self.op("if", None)
+        self.op("unreachable")
+        self.op("end")
+
     def raw(self, code: bytes) -> None:
         """Append instructions that are already encoded."""
         self.code += code

@@ -1,0 +1,187 @@
+"""Ctrl-C ends any run, and the next one is right. `python -m tests.support.interrupts` measures how soon."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import queue
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from jupyter_client.blocking.client import BlockingKernelClient
+from jupyter_client.manager import KernelManager
+
+import xla_wasm
+from tests.support.interrupts import ENDLESS, ENDS, STARTS, WAYS
+from tests.support.paths import ROOT
+
+sys.path.insert(0, str(ROOT / "tools"))
+import pythons
+
+PYTHONS = ROOT / ".tools" / "pythons"
+_LONG = 120
+"""Seconds after which a child is ended that does not end by itself."""
+
+
+@pytest.mark.parametrize("version", pythons.found())
+def test_every_way_of_running(version: str) -> None:
+    command = [str(pythons.python(PYTHONS, version)), "-m", "tests.support.interrupts", "--count", "2"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=4 * _LONG, cwd=ROOT)
+    assert done.returncode == 0, done.stderr
+    assert [line.partition(":")[0] for line in done.stdout.splitlines()] == [*WAYS]
+
+
+def _cpu_seconds(pid: int) -> float:
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_the_command(tmp_path: Path) -> None:
+    (tmp_path / "endless.hlo").write_text(ENDLESS)
+    np.save(tmp_path / "i.npy", STARTS)
+    command = [sys.executable, "-m", "xla_wasm", "run", "endless.hlo", "-i", "i.npy"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, text=True)
+    ended = threading.Timer(_LONG, process.kill)
+    ended.start()
+    while process.poll() is None and _cpu_seconds(process.pid) < 2.5:  # several times what it takes to start
+        time.sleep(0.05)
+    process.send_signal(signal.SIGINT)
+    output, errors = process.communicate()
+    ended.cancel()
+    assert process.returncode == 130, errors
+    assert "Traceback" not in output + errors
+
+
+def test_the_timeout_of_the_command(tmp_path: Path) -> None:
+    (tmp_path / "endless.hlo").write_text(ENDLESS)
+    np.save(tmp_path / "i.npy", STARTS)
+    command = [sys.executable, "-m", "xla_wasm", "run", "endless.hlo", "-i", "i.npy", "--timeout", "0.5"]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, timeout=_LONG)
+    assert done.returncode == 2
+    assert "took longer than its 0.5 s" in done.stderr and "--timeout" in done.stderr
+
+
+@pytest.fixture(scope="module")
+def kernel() -> Iterator[BlockingKernelClient]:
+    """A kernel of Jupyter, in which `exe` is the endless program."""
+    manager = KernelManager()
+    manager.start_kernel(env={**os.environ, "PYTHONPATH": str(ROOT)})
+    client = manager.client()
+    client.start_channels()
+    client.wait_for_ready(timeout=_LONG)
+    client.interrupt = manager.interrupt_kernel
+    made = f"xla_wasm.load(xla_wasm.compile(xla_wasm.HloModule.from_text({ENDLESS!r})))"
+    cell = f"import numpy as np, xla_wasm\nexe = {made}"
+    assert client.execute_interactive(cell, timeout=_LONG)["content"]["status"] == "ok"
+    yield client
+    client.stop_channels()
+    manager.shutdown_kernel(now=True)
+
+
+@pytest.mark.parametrize("call", ["exe.run", "await exe.run_async", "exe.profile"])
+def test_jupyter(kernel: BlockingKernelClient, call: str) -> None:
+    for _ in range(2):
+        kernel.execute(f"print('begun', flush=True); {call}(np.float32({STARTS}))", stop_on_error=False)
+        while (message := kernel.get_iopub_msg(timeout=_LONG))["msg_type"] != "stream":
+            pass
+        assert message["content"]["text"].startswith("begun")
+        time.sleep(0.1)
+        kernel.interrupt()
+        reply = kernel.get_shell_msg(timeout=_LONG)["content"]
+        assert (reply["status"], reply["ename"]) in [("error", "KeyboardInterrupt"), ("error", "CancelledError")]
+        done = kernel.execute_interactive(f"assert (exe.run(np.float32({ENDS}))[0] == {ENDS}).all()", timeout=_LONG)
+        assert done["content"]["status"] == "ok", done["content"]
+
+
+def endless(**options: float) -> xla_wasm.Executable:
+    """The endless program, loaded."""
+    return xla_wasm.load(xla_wasm.compile(xla_wasm.HloModule.from_text(ENDLESS)), **options)  # type: ignore[arg-type]
+
+
+def test_a_handler_of_the_program_decides() -> None:
+    """Whoever notes the signal to end after this run is not interrupted in it."""
+    exe, noted = endless(timeout=1.0), []
+    before = signal.signal(signal.SIGINT, lambda *_: noted.append(1))
+    try:
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(xla_wasm.LimitError):
+            exe.run(STARTS)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert noted
+
+
+def test_a_wakeup_file_of_others_gets_the_signals() -> None:
+    """As event loops set one."""
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler), signal.set_wakeup_fd(writes)
+    try:
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            endless().run(STARTS)
+        assert signal.set_wakeup_fd(-1) == writes
+        assert os.read(reads, 1) == bytes([signal.SIGINT])
+    finally:
+        signal.set_wakeup_fd(before[1])
+        signal.signal(signal.SIGINT, before[0])
+        os.close(reads)
+        os.close(writes)
+
+
+def test_a_cancelled_task_ends_its_run() -> None:
+    exe = endless()
+
+    async def main() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await exe.run_async(STARTS)
+        assert (await exe.run_async(ENDS))[0][0] == ENDS
+
+    asyncio.run(main())
+
+
+def test_a_device_that_computes_ends_when_another_fails() -> None:
+    text = """HloModule m
+c { s = s32[] parameter(0)
+  zero = s32[] constant(0)
+  ROOT go = pred[] compare(s, zero), direction=GE }
+b { s = s32[] parameter(0)
+  ROOT same = s32[] add(s, s) }
+ENTRY e {
+  i = s32[] parameter(0)
+  k = s32[] custom-call(i), custom_call_target="fails"
+  ROOT w = s32[] while(k), condition=c, body=b
+}"""
+
+    def fails(i: np.ndarray) -> np.ndarray:
+        if int(i) < 0:
+            time.sleep(0.2)
+            raise ValueError("no more")
+        return i * 0
+
+    options = xla_wasm.Options(host_calls=("fails",))
+    exe = xla_wasm.load(xla_wasm.compile(xla_wasm.HloModule.from_text(text), options), custom_calls={"fails": fails})
+    with pytest.raises(xla_wasm.RunError, match="^device 1: .*no more"):
+        exe.run_replicated([[np.int32(1)], [np.int32(-1)]])
+
+
+def test_a_stop_while_nothing_runs() -> None:
+    """A signal that comes after a run leaves the next one alone."""
+    exe = endless()
+    for _ in range(3):
+        exe.run(ENDS)
+        with pytest.raises(KeyboardInterrupt):
+            before = signal.signal(signal.SIGINT, signal.default_int_handler)
+            os.kill(os.getpid(), signal.SIGINT)
+            queue.SimpleQueue[None]().get(timeout=1)
+        signal.signal(signal.SIGINT, before)
+        assert exe.run(ENDS)[0][0] == ENDS

@@ -1,0 +1,217 @@
+"""Ends runs from another thread: on Ctrl-C, when their time is over, and when nobody waits for them any more.
+
+A thread that is inside of wasm runs no Python, not even the handler of a signal. So a thread of its own waits for the
+bytes that Python writes when a signal comes (`signal.set_wakeup_fd`), and for the next end of a run's time. It writes
+the word of the run's memory at which the program looks (`target.STOP`): the program traps, and the instance raises
+what it was told.
+
+An exception may be sent to a caller's thread between any two steps of Python, so nothing is locked here: whoever takes
+a run's entry out of `_runs`, which is one operation, has ended it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import signal
+import socket
+import threading
+from _thread import get_ident, start_new_thread
+from collections.abc import Callable
+from contextlib import suppress
+from contextvars import ContextVar
+from time import monotonic
+from typing import Protocol, TypeVar
+
+from ..dataclass import dataclass
+
+T = TypeVar("T")
+Reason = Callable[[], BaseException]
+"""Makes the error that a run ends with."""
+
+
+class Stoppable(Protocol):
+    """An instance, as far as it can be stopped."""
+
+    def stop(self, reason: Reason | None) -> None:
+        """Ends the run, from another thread; None: its time is over."""
+
+
+@dataclass(slots=True)
+class Run:
+    """A run under way."""
+
+    deadline: float
+    caller: Caller | None
+    interruptible: bool
+    """True if it is in the main thread, where Ctrl-C ends it."""
+    before: int | None = None
+    """The file to which Python wrote signals before; None if this run has not changed it."""
+
+
+class Caller:
+    """Somebody who waits for runs, and may leave before they have ended. Several threads may work for one."""
+
+    def __init__(self) -> None:
+        self.reason: Reason | None = None
+        """Makes the error that its runs end with; None as long as it waits."""
+        self._until = math.inf
+
+    def wait_for(self, work: Callable[[], T]) -> T:
+        """Does the work, whose runs the caller waits for."""
+        outer = _caller.set(self)
+        try:
+            return work()
+        finally:
+            _caller.reset(outer)
+
+    def leave(self, reason: Reason, grace: float = 0.0) -> None:
+        """Ends the runs, those under way and those that would begin, after so many seconds."""
+        self.reason, self._until = reason, monotonic() + grace
+        for instance, run in list(_runs.items()):
+            if run.caller is self:
+                self.check(instance, run)
+
+    def check(self, instance: Stoppable, run: Run) -> None:
+        """Ends a run that is under way, or has begun, after `leave`."""
+        if self.reason is None:
+            return
+        run.deadline = min(run.deadline, self._until)
+        if self._until <= monotonic():
+            _end(instance, self.reason)
+        elif _watcher:
+            _watcher.wake()
+
+
+_caller: ContextVar[Caller | None] = ContextVar("_caller", default=None)
+_runs: dict[Stoppable, Run] = {}
+_WAKE = b"\0"
+"""Written to the watcher where signals write their numbers: there is a nearer end of a run's time."""
+
+
+class _Watcher:
+    """The thread that ends runs, and the socket that wakes it."""
+
+    def __init__(self) -> None:
+        self._wakes, self._written = socket.socketpair()
+        self._written.setblocking(False)
+        self.fd = self._written.fileno()
+        """The file to which Python is to write signals."""
+        self.forward = -1
+        """The file to which it wrote them before, and which gets them as well."""
+        self.wakes_at = 0.0
+        start_new_thread(self._watch, ())
+
+    def wake(self) -> None:
+        """Has it look when the time of a run is over."""
+        with suppress(OSError):  # it is full: then it wakes in any case
+            self._written.send(_WAKE)
+
+    def _watch(self) -> None:
+        while True:
+            self.wakes_at = math.inf  # so that whoever begins from now on wakes it
+            self.wakes_at = min((run.deadline for run in list(_runs.values())), default=math.inf)
+            left = self.wakes_at - monotonic()
+            self._wakes.settimeout(None if left == math.inf else max(left, _LEAST_WAIT))
+            try:
+                signals = self._wakes.recv(4096).replace(_WAKE, b"")
+            except TimeoutError:
+                signals = b""
+            except OSError:  # somebody has closed all files
+                _forget()
+                return
+            if self is not _watcher:
+                return
+            if signals and self.forward >= 0:
+                with suppress(OSError):
+                    os.write(self.forward, signals)
+            _end_those(signal.SIGINT in signals)
+
+
+_LEAST_WAIT = 0.001
+_watcher: _Watcher | None = None
+_main_thread = 0
+
+
+def _forget() -> None:
+    """Begins anew, as in a forked child, which has neither the thread nor the runs of its parent's other threads."""
+    global _watcher, _main_thread
+    _watcher = None
+    _main_thread = threading.main_thread().ident or 0
+    _runs.clear()
+
+
+_forget()
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_forget)
+
+
+def _end(instance: Stoppable, reason: Reason | None) -> None:
+    if _runs.pop(instance, None) is not None:
+        instance.stop(reason)
+
+
+def _end_those(interrupted: bool) -> None:
+    """Ends the runs that an interrupt is for, and those whose time is over."""
+    now = monotonic()
+    for instance, run in list(_runs.items()):
+        if interrupted and run.interruptible:
+            _end(instance, KeyboardInterrupt)
+        elif run.deadline <= now:
+            _end(instance, run.caller.reason if run.caller else None)
+
+
+def _raises_interrupts() -> bool:
+    """Returns True if Ctrl-C is for Python's own handler, or for asyncio's, which cancels a task. Handlers of the
+    program may have other plans, such as to end after this run."""
+    handler = signal.getsignal(signal.SIGINT)
+    return handler is signal.default_int_handler or (
+        getattr(getattr(handler, "func", None), "__module__", None) == "asyncio.runners"
+    )
+
+
+def begin(instance: Stoppable, deadline: float | None) -> Run:
+    """From now on, until `end`, the run of an instance is ended at a time of the clock `monotonic`, when its caller
+    leaves, and in the main thread by Ctrl-C."""
+    global _watcher
+    watcher = _watcher = _watcher or _Watcher()
+    until, caller = math.inf if deadline is None else deadline, _caller.get()
+    before, main = None, get_ident() == _main_thread and _raises_interrupts()
+    if main:
+        try:
+            before = signal.set_wakeup_fd(watcher.fd, warn_on_full_buffer=False)
+        except ValueError:  # the main thread of another interpreter
+            main = False
+    if before == watcher.fd:
+        before = None
+    elif before is not None:
+        watcher.forward = before
+    run = _runs[instance] = Run(until, caller, main, before)
+    if until < watcher.wakes_at:
+        watcher.wake()
+    if caller is not None:
+        caller.check(instance, run)
+    return run
+
+
+def end(instance: Stoppable, run: Run | None) -> bool:
+    """Returns True if the run that `begin` gave has come to its end by itself, and nobody ends it any more."""
+    if run is not None and run.before is not None:
+        signal.set_wakeup_fd(run.before, warn_on_full_buffer=False)
+    return _runs.pop(instance, None) is not None
+
+
+def interrupted(run: Run | None) -> None:
+    """After an interrupt that ended a run: the watcher may not have read the signal yet, and would take it for one that
+    came in the next run. So another watcher takes its place."""
+    global _watcher
+    old = _watcher
+    if old is None or get_ident() != _main_thread:
+        return
+    if run is not None and run.before is None:  # inside of another run, which the signal is for as well
+        return
+    before = old.forward if run is None or run.before is None else run.before
+    if (found := signal.set_wakeup_fd(before, warn_on_full_buffer=False)) != old.fd:  # it was set back already
+        signal.set_wakeup_fd(found, warn_on_full_buffer=False)
+    _watcher = _Watcher()
+    old.wake()
