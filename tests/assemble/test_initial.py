@@ -303,6 +303,16 @@ def test_what_cannot_be() -> None:
         xla_wasm.compile(HloModule.from_text(text), Options(state={"s": 0}, initial={"s": np.float32([1, 2])}))
 
 
+def test_random_keys() -> None:
+    def draw(key: jax.Array, x: jax.Array) -> tuple[jax.Array, jax.Array]:
+        kept, used = jax.random.split(key)
+        return kept, x + jax.random.normal(used, x.shape)
+
+    key, x = jax.random.key(7), np.zeros(3, np.float32)
+    exe = load(xla_wasm.compile(lower(draw, key, x), Options(state={"key": "0"}, initial={"key": key})))
+    np.testing.assert_allclose(exe.run(x)[0], draw(key, x)[1], rtol=1e-5)
+
+
 def test_a_donated_argument() -> None:
     x = np.arange(4, dtype=np.float32)
     module = lower(lambda s, x: (s + x, s.sum()), x, x, donate_argnums=0)

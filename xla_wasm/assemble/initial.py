@@ -14,7 +14,7 @@ from ..hlo.sharding import Shards
 from ..hlo.signature import NamedShape, leaf_index
 from ..hlo.structure import is_empty
 from ..hlo.types import TYPES, WIDE, limits
-from ..host.structures import named_arrays, spread
+from ..host.structures import key_words, named_arrays, spread
 
 _KINDS = ("pred", "signed", "float", "complex")
 """The kinds of Python's numbers, in the order in which each may become one of those behind it; but a bool is no
@@ -108,7 +108,7 @@ def _bytes_of(value: Any, shape: Shape, what: str) -> bytes:
         if not hasattr(value, "__array__"):
             return _of_numbers(value, shape, what)
         try:
-            value = value.__array__()
+            value = key_words(value).__array__()
         except Exception as error:  # whatever a foreign __array__ may raise
             raise ArgumentError(f"{what}, and {type(value).__name__} is no array: {error}") from error
     value = _narrowed(value, shape.element_type, what)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from functools import cache
 from typing import Any
 
@@ -12,6 +11,7 @@ from ..errors import ArgumentError, ArtifactError
 from ..hlo.types import ARRAY_TYPES, TYPES, WIDE, limits
 from .dynamic import DynamicPlace, Place
 from .leaf import Leaf
+from .structures import key_words
 
 Array = np.ndarray[Any, Any]
 
@@ -49,10 +49,10 @@ def array_of(value: Any) -> Array:
     try:
         return np.asarray(value)
     except TypeError:
-        jax = sys.modules.get("jax")
-        if jax is None or not jax.dtypes.issubdtype(getattr(value, "dtype", None), jax.dtypes.prng_key):
+        words = key_words(value)
+        if words is value:
             raise
-        return np.asarray(jax.random.key_data(value))
+        return np.asarray(words)
 
 
 def narrowed(array: Array, element_type: str, what: str) -> Array:

@@ -22,6 +22,13 @@ from .manifest import Manifest
 INPUT = "input"
 
 
+def key_words(value: Any) -> Any:
+    """An array of JAX's random keys as the words that they consist of; anything else as it is."""
+    jax: Any = sys.modules.get("jax")
+    is_key = jax is not None and jax.dtypes.issubdtype(getattr(value, "dtype", None), jax.dtypes.prng_key)
+    return jax.random.key_data(value) if is_key else value
+
+
 def is_structure(value: Any) -> bool:
     """Returns True for a value that can only be a structure: lists and tuples may be arrays of numbers, too."""
     return (
