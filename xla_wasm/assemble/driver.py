@@ -27,8 +27,8 @@ _KINDS = {"halt": HALT, "kernel": KERNEL, "jump": JUMP, "branch": BRANCH, "switc
 _LONG = 1 << 14
 """Statements of a kernel, or bytes of a copy, beside which it costs nothing to look first whether the run is to end."""
 
-_SHORT = 1 << 17
-"""Statements that take some 50 us. To be ready to end a run takes a host 1 to 2."""
+_SHORT = 1 << 21
+"""Statements that take some 100 us, or a few ms if they wait for memory. To be ready to end a run takes a host 2 us."""
 _COPIED = 1 << 26
 """Bytes in a piece of a copy: some milliseconds."""
 

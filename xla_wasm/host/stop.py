@@ -13,9 +13,11 @@ from __future__ import annotations
 
 import math
 import os
-import signal
 import socket
 import threading
+
+# Not `signal`, which makes an Enum of each number.
+from _signal import SIGINT, default_int_handler, getsignal, set_wakeup_fd  # type: ignore[import-not-found]
 from _thread import get_ident, start_new_thread
 from collections.abc import Callable
 from contextlib import suppress
@@ -125,7 +127,7 @@ class _Watcher:
             if signals and self.forward >= 0:
                 with suppress(OSError):
                     os.write(self.forward, signals)
-            _end_those(signal.SIGINT in signals)
+            _end_those(SIGINT in signals)
 
 
 _LEAST_WAIT = 0.001
@@ -164,8 +166,8 @@ def _end_those(interrupted: bool) -> None:
 def _raises_interrupts() -> bool:
     """Returns True if Ctrl-C is for Python's own handler, or for asyncio's, which cancels a task. Handlers of the
     program may have other plans, such as to end after this run."""
-    handler = signal.getsignal(signal.SIGINT)
-    return handler is signal.default_int_handler or (
+    handler = getsignal(SIGINT)
+    return handler is default_int_handler or (
         getattr(getattr(handler, "func", None), "__module__", None) == "asyncio.runners"
     )
 
@@ -179,7 +181,7 @@ def begin(instance: Stoppable, deadline: float | None) -> Run:
     before, main = None, get_ident() == _main_thread and _raises_interrupts()
     if main:
         try:
-            before = signal.set_wakeup_fd(watcher.fd, warn_on_full_buffer=False)
+            before = set_wakeup_fd(watcher.fd, warn_on_full_buffer=False)
         except ValueError:  # the main thread of another interpreter
             main = False
     if before == watcher.fd:
@@ -197,7 +199,7 @@ def begin(instance: Stoppable, deadline: float | None) -> Run:
 def end(instance: Stoppable, run: Run | None) -> bool:
     """Returns True if the run that `begin` gave has come to its end by itself, and nobody ends it any more."""
     if run is not None and run.before is not None:
-        signal.set_wakeup_fd(run.before, warn_on_full_buffer=False)
+        set_wakeup_fd(run.before, warn_on_full_buffer=False)
     return _runs.pop(instance, None) is not None
 
 
@@ -211,7 +213,7 @@ def interrupted(run: Run | None) -> None:
     if run is not None and run.before is None:  # inside of another run, which the signal is for as well
         return
     before = old.forward if run is None or run.before is None else run.before
-    if (found := signal.set_wakeup_fd(before, warn_on_full_buffer=False)) != old.fd:  # it was set back already
-        signal.set_wakeup_fd(found, warn_on_full_buffer=False)
+    if (found := set_wakeup_fd(before, warn_on_full_buffer=False)) != old.fd:  # it was set back already
+        set_wakeup_fd(found, warn_on_full_buffer=False)
     _watcher = _Watcher()
     old.wake()
