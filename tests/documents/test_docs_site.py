@@ -165,6 +165,17 @@ def test_the_reference_has_everything_that_is_public(site: Path, monkeypatch: py
         assert f"<code>{option}?</code>" in javascript, option
 
 
+def test_the_reference_shows_types_and_signatures_in_lines(site: Path) -> None:
+    """No attribute has itself as its value, and no signature is longer than the page is wide."""
+    text = (site / "reference" / "python.html").read_text(encoding="utf-8")
+    codes = [html.unescape(re.sub(r"<[^>]+>", "", code)).strip() for code in re.findall(r"<pre>.*?</pre>", text, re.S)]
+    assert len(codes) > 80
+    assert [code for code in codes if (found := re.match(r"(\w+) = (.*)", code)) and found[1] in found[2]] == []
+    assert "computations: list[Computation]" in codes and "manifest: dict[str, Any]" in codes
+    assert max(len(line) for code in codes for line in code.splitlines()) <= 88
+    assert "ruff" in "".join(re.findall(r"^docs = .*", (ROOT / "pyproject.toml").read_text(), re.MULTILINE))
+
+
 def test_every_public_field_says_what_it_is() -> None:
     """In a docstring of its own, or in a line of its class's."""
     package = griffe.load("xla_wasm", search_paths=[ROOT])
