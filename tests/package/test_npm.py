@@ -4,6 +4,7 @@ a policy."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -233,6 +234,18 @@ def test_size(built: tuple[Path, dict[str, Any]]) -> None:
     package = built[0] / "package"
     core = (package / "core.js").read_text()
     assert "from" not in core[: core.index(";")] and 'from"' not in core
+
+
+def test_sizes_in_the_document(built: tuple[Path, dict[str, Any]]) -> None:
+    """What docs/web.md says that pages fetch is no less than what there is, and at most a tenth more."""
+    sizes = built[1]["gzipped"]
+    table = (ROOT / "docs" / "web.md").read_text().partition("#### What a page fetches")[2]
+    said = re.findall(r"^\| `([\w.]+)` \| ([\d.]+) KB \|", table, re.MULTILINE)
+    assert {"core.js", "worker.js"} <= {name for name, _ in said}
+    for name, kilobytes in said:
+        assert sizes[name] <= 1000 * float(kilobytes) <= 1.1 * sizes[name], (name, sizes[name])
+    (of_worker,) = re.findall(r"which fetches (\d+) KB", (ROOT / "docs" / "web.md").read_text())
+    assert float(of_worker) == float(dict(said)["worker.js"])
 
 
 def test_content(built: tuple[Path, dict[str, Any]]) -> None:
