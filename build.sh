@@ -235,7 +235,7 @@ test_all() {
   ensure_pyodide
   ensure_esbuild
   ensure_peers
-  ensure_tools bundlers vite@8.3.8 webpack@5.112.2
+  ensure_tools bundlers vite@8.3.8 webpack@5.112.2 react@19.3.1 react-dom@19.3.1
   ensure_tools axe axe-core@4.14.1
   ensure_tools pyright pyright@1.1.414
   ensure_tools biome @biomejs/biome@2.6.8

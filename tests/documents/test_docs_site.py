@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import html
+import json
 import os
 import re
 import sys
@@ -131,6 +132,21 @@ def test_pages_are_searched_and_ask_nobody_else(
     assert complaints == []
 
 
+ASKED = (
+    "KV cache, service worker, extension, MV3, AudioWorklet, Next.js, React, NaN, Spin, CommonJS, require, WebGPU, "
+    "temperature, streaming, PyTorch, 1,000 users"
+).split(", ")
+"""The words that people look for."""
+
+
+def test_what_people_look_for_is_found(site: Path) -> None:
+    """A heading has each word, so that the search shows it first."""
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    headings = [html.unescape(re.sub(r"<[^>]+>", "", entry["title"])) for entry in index["docs"]]
+    missing = [word for word in ASKED if not any(word.lower() in heading.lower() for heading in headings)]
+    assert not missing
+
+
 # --- the reference
 # ------------------------------------------------------------------------------------------------------------
 
@@ -212,6 +228,9 @@ RUN = {
     "docs/host_io.md js": "host/test_feeds.py test_the_document",
     "docs/command_line.md console": "command/test_cli_data.py test_the_document",
     "docs/command_line.md sh": "command/test_cli_data.py test_bash_completes",
+    "docs/faq.md python 0": "documents/test_documents.py test_a_cache_of_keys_and_values",
+    "docs/faq.md jsx": "package/test_npm.py test_react",
+    "docs/faq.md js 1": "package/test_npm.py test_commonjs",
     "docs/jax.md python": "documents/test_jax_document.py test_the_program_runs",
     "docs/python.md python": "host/test_closing.py test_the_document",
     "docs/models.md python": "documents/test_models.py test_sections_run",
@@ -254,6 +273,9 @@ NOT_RUN = {
     "README.md console 0": "the project's own commands, which install and run the tests; test_package.py looks "
     "whether they are there",
     "docs/contributing.md console": "it installs, tests or serves the project itself",
+    "docs/faq.md js 0": "it needs Next.js, 300 MB; test_npm.py builds the component for it with Vite",
+    "docs/faq.md python 1": "it needs torch, 300 MB and CUDA's libraries; test_models.py runs a program that torchax "
+    "wrote, test_jax_document.py compiles exports of JAX",
     "docs/host_io.md console": "M stands for a program of the reader; test_cli.py runs one with these options",
     "docs/performance.md console": "it times everything for half an hour; test_benchmark_suite.py runs the suite's "
     "parts",
