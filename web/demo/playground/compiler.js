@@ -79,7 +79,7 @@ function fetchNow(name) {
 
 /**
  * Replaces `fetch` for Pyodide: of its module comes the compressed file, and no standard library with a snapshot. What
- * comes is counted, so that the page can show how far it is.
+ * comes is counted, so that the page can show how far it is. Gives the answer with the snapshot, if there is one.
  * @param {Record<string, number>} sizes of the files that come compressed, by name
  */
 async function fetchFiles(sizes) {
@@ -111,8 +111,11 @@ async function fetchFiles(sizes) {
     const plain = body.pipeThrough(new DecompressionStream('gzip'));
     return new Response(plain, { headers: { 'Content-Type': 'application/wasm' } });
   };
-  return snapshot && new Uint8Array(await snapshot.arrayBuffer());
+  return snapshot;
 }
+
+/** @param {Response} answer */
+const bytesOf = async (answer) => new Uint8Array(await answer.arrayBuffer());
 
 async function start() {
   const answer = await fetch(`${FOLDER}pyodide-lock.json`).catch((error) => {
@@ -124,7 +127,8 @@ async function start() {
         `pyodide makes it`,
     );
   }
-  const { packages, sizes = {} } = await answer.json();
+  const lock = await answer.text();
+  const { packages, sizes = {} } = JSON.parse(lock);
   const wheel = packages['xla-wasm']?.file_name;
   if (!wheel) throw new Error(`the lock file in ${FOLDER} names no wheel of xla-wasm`);
   const [{ loadPyodide }, snapshot] = await Promise.all([
@@ -134,8 +138,9 @@ async function start() {
   ]);
   const python = await loadPyodide({
     indexURL: FOLDER,
-    lockFileURL: `${FOLDER}pyodide-lock.json`,
-    ...(snapshot && startFrom(snapshot, FOLDER)),
+    lockFileContents: lock,
+    packageBaseUrl: FOLDER,
+    ...(snapshot && startFrom(bytesOf(snapshot), sizes['snapshot.bin'], FOLDER)),
   });
   const unpack = () => python.unpackArchive(fetchNow(wheel), 'wheel');
   if (snapshot) {
