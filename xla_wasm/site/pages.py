@@ -180,8 +180,8 @@ def _compiled_example(source: Path) -> bytes:
 
 
 def _race() -> bytes:
-    """Returns what the page of figures has to know of its race, as JSON: the libraries that are here, and how many
-    operations a run of the module has that does nothing but multiply and add."""
+    """Returns the libraries that race on the page of figures, and the operations of a run of the module that only
+    multiplies and adds, as JSON."""
     about = peers() / "peers.json"
     libraries = json.loads(about.read_text(encoding="utf-8")) if about.is_file() else {}
     return json.dumps({"operations": peak.OPERATIONS, "peers": libraries}).encode()
