@@ -238,7 +238,7 @@ def test_size(built: tuple[Path, dict[str, Any]]) -> None:
 
 
 def test_sizes_in_the_document(built: tuple[Path, dict[str, Any]]) -> None:
-    """What docs/web.md says that pages fetch is no less than what there is, and at most a tenth more."""
+    """The sizes in docs/web.md are no less than those of the files, and at most a tenth more."""
     sizes = built[1]["gzipped"]
     table = (ROOT / "docs" / "web.md").read_text().partition("#### What a page fetches")[2]
     said = re.findall(r"^\| `([\w.]+)` \| ([\d.]+) KB \|", table, re.MULTILINE)

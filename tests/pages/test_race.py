@@ -87,7 +87,7 @@ def test_the_libraries_agree_and_are_drawn(raced: Any) -> None:
 
 
 def test_nothing_is_fetched_unasked(open_page: Any, peers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """What would be is said before."""
+    """The page says before it fetches anything how much that is, and of whom."""
     for module in (pages, serve):
         monkeypatch.setattr(module, "peers", lambda: peers)
     fetched: list[str] = []

@@ -19,7 +19,7 @@ OPTIONS = {
     # What it keeps to be written back as it was read is of no use to callers.
     "xla_wasm.HloModule": 'filters: ["!^_", "!^(unknown|kept|is_scheduled|propagate_to_)"]',
 }
-"""What is shown of a class, where that is not what it is of others."""
+"""Class -> options of mkdocstrings for it alone."""
 
 MODULES: dict[str, tuple[str, list[str] | None]] = {
     "JAX": ("xla_wasm.jax", None),

@@ -1,4 +1,4 @@
-"""How the reference shows what is in the code. Docstrings name parameters and fields in lines of their own, "`name`:
+"""Changes to what the reference shows. Docstrings name parameters and fields in lines of their own, "`name`:
 what it is": on the site these are items of a list. An attribute that a constructor sets from its parameter has the
 parameter's type, and not the line that sets it."""
 
