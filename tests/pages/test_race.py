@@ -13,6 +13,7 @@ from playwright.sync_api import Page, Route, expect
 
 from tests.pages.test_accessibility import violations
 from tests.support.browsing import PHONE, SCREENSHOTS, WAIT
+from tests.support.firefox import Firefox
 from tests.support.node_host import node_for
 from tests.support.paths import ROOT
 from tests.support.processes import output
@@ -84,6 +85,17 @@ def test_the_libraries_agree_and_are_drawn(raced: Any) -> None:
     page.set_viewport_size({"width": 390, "height": 844})
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.screenshot(path=SCREENSHOTS / "race-phone-dark.png", full_page=True)
+
+
+def test_the_race_in_firefox(site: str, peers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (pages, serve):
+        monkeypatch.setattr(module, "peers", lambda: peers)
+    with Firefox() as firefox:
+        page = firefox.open(site + PAGE)
+        page.wait("document.body.dataset.race === 'fresh'")
+        page.click("#race")
+        page.wait("document.body.dataset.race !== 'racing'")
+        assert re.match(r"xla_wasm was the fastest in \d of 4\. All results agree\.", page.text("#says"))
 
 
 def test_nothing_is_fetched_unasked(open_page: Any, peers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
