@@ -98,14 +98,15 @@ for source in json.loads(sources):
     except XlaWasmError as error:
         failure(error, source)
 
-# Nor does anybody read the numbers of lines, and the types of parameters.
+# Nor does anybody read the numbers of lines, the types of parameters, and where a function is defined.
 def bare(code):
     parts = tuple(bare(part) if isinstance(part, types.CodeType) else part for part in code.co_consts)
-    return code.replace(co_linetable=b"", co_consts=parts)
+    return code.replace(co_linetable=b"", co_qualname=code.co_name, co_consts=parts)
 
 for value in gc.get_objects():
     if isinstance(value, types.FunctionType):
         value.__code__ = bare(value.__code__)
+        value.__qualname__ = value.__name__
         if (value.__module__ or "").startswith("xla_wasm"):
             value.__annotations__ = value.__annotate__ = None
 del sources, source, bench, bare, value, load
