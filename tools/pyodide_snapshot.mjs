@@ -2,8 +2,7 @@
 // has imported the compiler and compiled a little, from which Python starts in a tenth of the time that importing
 // takes; and pyodide.asm.wasm and pyodide.asm.mjs compressed. Their sizes go into the lock file.
 //
-// The snapshot is as long as its first four bytes say, and the rest is compressed with zstd, which Pyodide's module
-// has. What the module's data segments hold already is taken out of it (exclusive or).
+// The snapshot is compressed with zstd, which Pyodide's module has. What the module's data segments hold already is taken out of it (exclusive or), and memory that is free is zero.
 //
 //     node tools/pyodide_snapshot.mjs dist/pyodide web/demo/playground/examples/gradient.hlo [--quick]
 //
@@ -13,6 +12,31 @@ import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { constants, gzipSync, zstdCompressSync } from 'node:zlib';
+
+const PROBE = 2 << 20; // bytes, more than any hole
+
+/**
+ * Fills with zeros what is free in a module's memory, a quarter of a snapshot otherwise: all that it gives, the largest
+ * pieces first, up to where nothing lies yet.
+ * @param {any} module of Pyodide
+ */
+function zeroFree(module) {
+  const end = module.HEAPU8.length;
+  const top = module._malloc(PROBE);
+  module.HEAPU8.fill(0, top, top + PROBE);
+  module.HEAPU8.fill(0, Math.min(end, top + PROBE + 16), end); // but for the head of what is left
+  module._free(top);
+  const held = [];
+  for (let size = PROBE >> 1; size >= 8; size = size > 256 ? size >> 1 : size - 8) {
+    let at = module._malloc(size);
+    for (; at < top; at = module._malloc(size)) {
+      module.HEAPU8.fill(0, at, at + size);
+      held.push(at);
+    }
+    module._free(at);
+  }
+  for (const at of held) module._free(at);
+}
 
 const quick = process.argv.includes('--quick');
 const [folder, ...sources] = process.argv.slice(2).filter((given) => given !== '--quick');
@@ -50,13 +74,19 @@ from xla_wasm.options import Options
 
 # All that a program may need: the files of the compiler are not there where the snapshot is.
 ELSEWHERE = ("command", "server", "jax", "host", "check", "builder", "javascript", "reference", "site", "__main__")
-for module in pkgutil.walk_packages(xla_wasm.__path__, "xla_wasm."):
-    parts = module.name.split(".")
-    if parts[1] not in ELSEWHERE and not re.match("sample|docs|objfile|.*reference", parts[-1]):
+def load(package):
+    for found in pkgutil.iter_modules(package.__path__, package.__name__ + "."):
+        parts = found.name.split(".")
+        if parts[1] in ELSEWHERE or re.match("sample|docs|objfile|.*reference", parts[-1]):
+            continue
         try:
-            importlib.import_module(module.name)
+            module = importlib.import_module(found.name)
         except ImportError:  # it is for hosts that have NumPy
-            pass
+            continue
+        if found.ispkg:
+            load(module)
+
+load(xla_wasm)
 runtime_functions()  # reads a file
 for source in json.loads(sources):
     bench = Workbench(source)
@@ -68,26 +98,28 @@ for source in json.loads(sources):
     except XlaWasmError as error:
         failure(error, source)
 
-# Nor does anybody read the numbers of lines.
+# Nor does anybody read the numbers of lines, the types of parameters, and where a function is defined.
 def bare(code):
     parts = tuple(bare(part) if isinstance(part, types.CodeType) else part for part in code.co_consts)
-    return code.replace(co_linetable=b"", co_consts=parts)
+    return code.replace(co_linetable=b"", co_qualname=code.co_name, co_consts=parts)
 
 for value in gc.get_objects():
-    if isinstance(value, types.FunctionType) and (value.__module__ or "").startswith("xla_wasm"):
+    if isinstance(value, types.FunctionType):
         value.__code__ = bare(value.__code__)
-del sources, source, bench, bare, value, module, parts
+        value.__qualname__ = value.__name__
+        if (value.__module__ or "").startswith("xla_wasm"):
+            value.__annotations__ = value.__annotate__ = None
+del sources, source, bench, bare, value, load
 gc.collect()
 `);
+zeroFree(python._module);
 const memory = python.makeMemorySnapshot();
 without.segments(memory, segments);
-const length = Buffer.alloc(4);
-length.writeUInt32LE(memory.length);
 const params = { [constants.ZSTD_c_compressionLevel]: quick ? 9 : 19, [constants.ZSTD_c_windowLog]: 26 };
 const level = quick ? 3 : 9;
-lock.sizes = {};
+lock.sizes = { 'snapshot.bin': memory.length };
 for (const [name, data] of [
-  ['snapshot.bin.zst', Buffer.concat([length, zstdCompressSync(memory, { params })])],
+  ['snapshot.bin.zst', zstdCompressSync(memory, { params })],
   ['pyodide.asm.wasm.gz', gzipSync(readFileSync(place('pyodide.asm.wasm')), { level })],
   ['pyodide.asm.mjs.gz', gzipSync(readFileSync(place('pyodide.asm.mjs')), { level })],
 ]) {

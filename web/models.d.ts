@@ -11,6 +11,8 @@ export interface Structure {
   arguments: any[];
   /** what `run` takes beside arrays by their full names: the arguments by name */
   inputs: unknown;
+  /** what `run` takes in order: the arguments, or an array for each input */
+  ordered: any[];
   /** what `call` gives */
   returned: unknown;
   /** what `set` takes for a name that those of weights and states begin with */
@@ -18,7 +20,7 @@ export interface Structure {
 }
 
 /** The structure of a model that none is known of. */
-export type AnyStructure = { arguments: any[]; inputs: never; returned: any; held: {} };
+export type AnyStructure = { arguments: any[]; inputs: never; ordered: any[]; returned: any; held: {} };
 
 /** The weights and states whose names begin with one, by what follows. */
 export type Below<Held, Name> = {
@@ -38,15 +40,20 @@ export type Gettable<Held, Name> = Name extends keyof Held ? Held[Name] : Below<
 /** The arguments of the function that a model was lowered from, and perhaps options behind them. */
 export type CallArguments<Trees extends Structure, Options> = Trees['arguments'] | [...Trees['arguments'], Options];
 
+/** What a model is run on, by name or in order, and perhaps options behind it. */
+export type RunArguments<Inputs, Trees extends Structure, Options = never> =
+  | [inputs: Inputs | Trees['inputs'], options?: Options]
+  | [...Trees['ordered'], options?: Options];
+
 /** The names that `set` and `get` take. */
 export type HeldName<Held, Trees extends Structure> = keyof Held | keyof Trees['held'];
 
 /** A model loaded with the option `named`, as the JavaScript of `xla-wasm compile --js` gives it. */
 export interface Model<Inputs, Results, Held, Trees extends Structure = AnyStructure> {
-  /** runs the model on its inputs by name, and gives the results by name */
-  run: (inputs: Inputs | Trees['inputs'], options?: Omit<RunOptions, 'signal' | 'named'>) => Results;
+  /** runs the model on its inputs, by name or in order, and gives the results by name */
+  run: (...values: RunArguments<Inputs, Trees, Omit<RunOptions, 'signal' | 'named'>>) => Results;
   /** the same, with pauses; may be ended by a signal */
-  runAsync: (inputs: Inputs | Trees['inputs'], options?: Omit<RunOptions, 'named'>) => Promise<Results>;
+  runAsync: (...values: RunArguments<Inputs, Trees, Omit<RunOptions, 'named'>>) => Promise<Results>;
   /** takes the arguments of the function that the model was lowered from, and gives what that returns */
   call: (...values: CallArguments<Trees, Omit<RunOptions, 'signal' | 'named' | 'out'>>) => Trees['returned'];
   /** the same, with pauses */
@@ -60,7 +67,7 @@ export interface Model<Inputs, Results, Held, Trees extends Structure = AnyStruc
   /** the memory of a result, to be read until the next call */
   output: <K extends keyof Results>(name: K) => Results[K];
   /** instruction and seconds of every step of a run, loops summed */
-  profile: (inputs: Inputs) => [string, number][];
+  profile: (...values: RunArguments<Inputs, Trees>) => [string, number][];
   /** lets go of the model and its memory */
   dispose: () => void;
   /** what the artifact says of itself: its name, parameters, results, memory */
@@ -69,10 +76,10 @@ export interface Model<Inputs, Results, Held, Trees extends Structure = AnyStruc
 
 /** The same in a worker. */
 export interface RemoteModel<Inputs, Results, Held, Trees extends Structure = AnyStructure> {
-  /** runs the model on its inputs by name, and gives the results by name */
-  run: (inputs: Inputs | Trees['inputs'], options?: Omit<RunOptions, 'out' | 'named'>) => Promise<Results>;
+  /** runs the model on its inputs, by name or in order, and gives the results by name */
+  run: (...values: RunArguments<Inputs, Trees, Omit<RunOptions, 'out' | 'named'>>) => Promise<Results>;
   /** the same */
-  runAsync: (inputs: Inputs | Trees['inputs'], options?: Omit<RunOptions, 'out' | 'named'>) => Promise<Results>;
+  runAsync: (...values: RunArguments<Inputs, Trees, Omit<RunOptions, 'out' | 'named'>>) => Promise<Results>;
   /** takes the arguments of the function that the model was lowered from, and gives what that returns */
   call: (...values: CallArguments<Trees, Omit<RunOptions, 'out' | 'named'>>) => Promise<Trees['returned']>;
   /** the same */
@@ -82,7 +89,7 @@ export interface RemoteModel<Inputs, Results, Held, Trees extends Structure = An
   /** gives a copy of a weight or a state */
   get: <K extends HeldName<Held, Trees>>(name: K) => Promise<Gettable<Held, K>>;
   /** instruction and seconds of every step of a run, loops summed */
-  profile: (inputs: Inputs) => Promise<[string, number][]>;
+  profile: (...values: RunArguments<Inputs, Trees>) => Promise<[string, number][]>;
   /** ends the worker */
   dispose: () => void;
   /** what the artifact says of itself: its name, parameters, results, memory */
@@ -97,7 +104,7 @@ export interface ReplicatedModel<Inputs, Results, Held, Trees extends Structure 
     options?: Omit<ReplicatedOptions, 'named'>,
   ) => Promise<Results[]>;
   /** runs the model on whole arrays, of which each device gets its part */
-  runGlobal: (inputs: Inputs | Trees['inputs'], options?: Omit<ReplicatedOptions, 'named'>) => Promise<Results>;
+  runGlobal: (...values: RunArguments<Inputs, Trees, Omit<ReplicatedOptions, 'named'>>) => Promise<Results>;
   /** takes the arguments of the function that the model was lowered from, and gives what that returns */
   call: (...values: CallArguments<Trees, Omit<ReplicatedOptions, 'named'>>) => Promise<Trees['returned']>;
   /** sets a weight or a state, on all devices or on one */

@@ -47,6 +47,12 @@ export { supports } from './features.js';
  * @typedef {import('./models.js').CallArguments<Trees, Options>} CallArguments
  */
 /**
+ * @template Inputs
+ * @template {Structure} Trees
+ * @template [Options=never]
+ * @typedef {import('./models.js').RunArguments<Inputs, Trees, Options>} RunArguments
+ */
+/**
  * @template Held
  * @template {Structure} Trees
  * @typedef {import('./models.js').HeldName<Held, Trees>} HeldName

@@ -244,11 +244,12 @@ def declarations(artifact: Artifact, loader: str = PACKAGE, kind: str = MODULE) 
         if kind == WORKER
         else ("Count, LoadOptions, Model, RemoteModel, ReplicatedModel", _LOAD)
     )
+    if manifest.structure is None:
+        taken = f"AnyStructure, {taken}"
     if kind == WORKER and artifact.sizes[1]:
         load = _WEIGHTED_LOAD
-    trees = "" if manifest.structure is None else _structures(manifest)
-    if trees:
-        load = load.replace("Results, Held>", "Results, Held, Trees>")
+    flat = ", ".join(f"Inputs[{_text(leaf.name)}]" for leaf in _of_kind(manifest, "input"))
+    trees = _unstructured(flat) if manifest.structure is None else _structures(manifest, flat)
     return f"""// {_line(manifest.name)}: what goes in and out of a model compiled by {_line(manifest.producer)}.
 
 import type {{ {taken} }} from {_text(loader)};
@@ -269,21 +270,21 @@ export declare const results: {_table(_outputs(manifest), "readonly ")};
 
 
 _LOAD = """/** Loads the model, with the option `worker` into a worker, with `devices` into one for each; then its methods give promises. */
-export declare function load(options: LoadOptions & { devices: Count }): Promise<ReplicatedModel<Inputs, Results, Held>>;
+export declare function load(options: LoadOptions & { devices: Count }): Promise<ReplicatedModel<Inputs, Results, Held, Trees>>;
 type OnOne = { devices?: undefined };
 type InWorker = { worker: true | string | URL } | { untrusted: true };
-export declare function load(options: LoadOptions & OnOne & InWorker): Promise<RemoteModel<Inputs, Results, Held>>;
+export declare function load(options: LoadOptions & OnOne & InWorker): Promise<RemoteModel<Inputs, Results, Held, Trees>>;
 type Here = OnOne & { worker?: false; untrusted?: false };
-export declare function load(options?: LoadOptions & Here): Promise<Model<Inputs, Results, Held>>;
+export declare function load(options?: LoadOptions & Here): Promise<Model<Inputs, Results, Held, Trees>>;
 // To TypeScript any object is a WebAssembly.Module; options are none.
 type Compiled = WebAssembly.Module & { [Name in keyof LoadOptions]?: undefined };
 /** Loads the model from a module that is compiled already, where files have no addresses. */
-export declare function load(wasm: Compiled, options?: LoadOptions & Here): Promise<Model<Inputs, Results, Held>>;
+export declare function load(wasm: Compiled, options?: LoadOptions & Here): Promise<Model<Inputs, Results, Held, Trees>>;
 """  # noqa: E501
 _WORKER_LOAD = """type Here = Omit<LoadOptions, 'devices' | 'worker'>;
 
 /** Loads the model. */
-export declare function load(options?: Here): Promise<Model<Inputs, Results, Held>>;
+export declare function load(options?: Here): Promise<Model<Inputs, Results, Held, Trees>>;
 """
 _WEIGHTED_LOAD = """type Here = Omit<LoadOptions, 'devices' | 'worker'>;
 /** Where files come from, such as `env.ASSETS`. */
@@ -293,7 +294,7 @@ type Assets = { fetch: (url: string) => Promise<Response> };
 export declare const weights: readonly string[];
 
 /** Loads the model with its weights from `assets`; where these fetch from anywhere, `base` is the address that the files lie at. */
-export declare function load(options: Here & { assets?: Assets; base?: string | URL }): Promise<Model<Inputs, Results, Held>>;
+export declare function load(options: Here & { assets?: Assets; base?: string | URL }): Promise<Model<Inputs, Results, Held, Trees>>;
 """  # noqa: E501
 
 
@@ -337,8 +338,19 @@ def _key(name: str) -> str:
     return name if re.fullmatch(r"[A-Za-z_$][\w$]*", name, re.ASCII) else _text(name)
 
 
-def _structures(manifest: Manifest) -> str:
-    """The types of the function's arguments and results, in its structures, and of what of them stays inside."""
+def _unstructured(flat: str) -> str:
+    """The types of a function whose structures nobody knows; `flat`: those of its inputs."""
+    return f"""
+/** What `run` takes in order. */
+export interface Trees extends AnyStructure {{
+  ordered: [{flat}];
+}}
+"""
+
+
+def _structures(manifest: Manifest, flat: str) -> str:
+    """The types of the function's arguments and results, in its structures, and of what of them stays inside; `flat`:
+    those of its inputs."""
     structure = manifest.structure
     assert structure is not None
     named = dict(zip(structure["names"], structure["arguments"]))
@@ -357,6 +369,7 @@ def _structures(manifest: Manifest) -> str:
     ]
     places = ", ".join(f"Arguments[{_text(name)}]" for name in taken)
     picked = " | ".join(_text(name) for name in taken if name in inputs)
+    given = ", ".join(f"Arguments[{_text(name)}]" for name in taken if name in inputs)
     return f"""
 /** The arguments of the function that the model was lowered from, without those that stay inside. */
 export interface Arguments {_members(arguments)}
@@ -364,10 +377,11 @@ export interface Arguments {_members(arguments)}
 /** What the function returns; null for what stays inside. */
 export type Returned = {_returned(structure["results"], manifest.results)};
 
-/** What `call` takes, in order or in one object, and gives; what `run` takes by name; and what `set` takes for a name of several. */
+/** What `call` takes, in order or in one object, and gives; what `run` takes by name, and in order; what `set` takes for a name of several. */
 export interface Trees {{
   arguments: [{places}]{" | [Arguments]" if taken else ""};
   inputs: {f"Pick<Arguments, {picked}>" if picked else "{}"};
+  ordered: {" | ".join(dict.fromkeys((f"[{given}]", f"[{flat}]")))};
   returned: Returned;
   held: {_members(kept, "  ")};
 }}

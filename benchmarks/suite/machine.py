@@ -4,53 +4,20 @@ read memory."""
 from __future__ import annotations
 
 import platform
-import struct
 from importlib.metadata import version
 from pathlib import Path
 
-from xla_wasm.loop.affine import ZERO, Affine
-from xla_wasm.loop.builder import Builder
-from xla_wasm.loop.emit import emit
-from xla_wasm.loop.ir import Func
+from xla_wasm.site import peak
 from xla_wasm.target import RELAXED_SIMD, SIMD128, Target
 from xla_wasm.wasm import Func as WasmFunc
 from xla_wasm.wasm import Module
 
-ARGUMENTS, OPERANDS = 64, 1024
-"""The addresses of the argument block and of sixteen ones."""
 READ_BYTES = 128 << 20
 """More than caches hold."""
-CHAINS, TRIPS = 12, 200_000
-"""Enough independent chains for two multiply-adds a cycle, each of four cycles and more."""
 FMA, MULADD, READ1, READ6 = "fma", "muladd", "read1", "read6"
-MODES = {FMA: 8.0 * CHAINS * TRIPS, MULADD: 8.0 * CHAINS * TRIPS, READ1: float(READ_BYTES), READ6: float(READ_BYTES)}
+MODES = dict.fromkeys((FMA, MULADD), float(peak.OPERATIONS)) | dict.fromkeys((READ1, READ6), float(READ_BYTES))
 """Operations or bytes of one call of each export: fused multiply-adds, multiplications and additions (all that simd128
 has), reading one stream, and six side by side."""
-
-
-def peak_kernel(target: Target) -> tuple[Func, float]:
-    """Independent chains of multiply-adds in registers, as the target has them, and how many operations that is."""
-    b = Builder(FMA if target.fused else MULADD, 4, 4, target, frozenset({0}))
-    with b.loop(1, chunked=True):
-        x = b.load_lanes(b.pointer(3), ZERO, "f32")
-        loop = b.open_loop(TRIPS)
-        carries = [b.carry(loop, b.const("f32", chain), 4) for chain in range(CHAINS)]
-        for carry in carries:
-            carry.next = b.pin(b.fma(carry.value, x, x))
-        b.close_loop(loop)
-        for chain, carry in enumerate(carries):
-            assert carry.result is not None
-            b.store_lanes(b.pointer(0), Affine(4 * chain), carry.result, "f32")
-    return b.func(), 8.0 * TRIPS * CHAINS
-
-
-def once(func: Func) -> WasmFunc:
-    """An export without parameters that runs a kernel's whole range."""
-    out = WasmFunc(f"once_{func.name}")
-    for value in (ARGUMENTS, 0, func.trips):
-        out.op("i32.const", value)
-    out.call(func.name)
-    return out
 
 
 def read_streams(name: str, streams: int, start: int, size: int, each: int = 8) -> WasmFunc:
@@ -96,17 +63,12 @@ def limits_module() -> bytes:
     start = 1 << 16
     module.memory((start + READ_BYTES) >> 16)
     module.export_memory("memory")
-    for target in (RELAXED_SIMD, SIMD128):
-        kernel, _ = peak_kernel(Target.named(target))
-        module.add(emit(kernel))
-        module.add(once(kernel))
-        module.export_func(kernel.name, f"once_{kernel.name}")
+    for target, name in ((RELAXED_SIMD, FMA), (SIMD128, MULADD)):
+        peak.add(module, peak.kernel(Target.named(target), name))
     for name, streams in ((READ1, 1), (READ6, 6)):
         module.add(read_streams(name, streams, start, READ_BYTES))
         module.export_func(name, name)
-    # The kernels' arguments: where results go, two that are not read, where the ones are.
-    module.data(ARGUMENTS, struct.pack("<4I", 2 * OPERANDS, 0, 0, OPERANDS))
-    module.data(OPERANDS, struct.pack("<4f", 1, 1, 1, 1))
+    peak.give_arguments(module)
     return module.encode()
 
 

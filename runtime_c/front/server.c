@@ -493,14 +493,17 @@ static void say_leaves(const char *key, const array *x, uint32_t count, uint32_t
 }
 
 static const char page[] = // elements with an id are variables of a script
-    "<!doctype html><meta name=viewport content=width=device-width><style>"
-    "body{font:1em system-ui;max-width:44em;margin:auto;padding:1em;color-scheme:light dark}label,textarea{display:block;margin:.5em 0}"
-    "textarea{width:100%;height:6em}pre{white-space:pre-wrap}</style><h1 id=h></h1><form id=f></form><pre id=o></pre><script type=module>"
+    "<!doctype html><html lang=en><meta name=viewport content=width=device-width><style>"
+    "html{color-scheme:light dark}body{font:1em/1.5 system-ui;max-width:44em;margin:auto;padding:1em}label{font-weight:600}"
+    "input,textarea{display:block;margin:.5em 0}textarea,pre,button{border:1px solid #888;border-radius:.5em;padding:.6em}"
+    "textarea{box-sizing:border-box;width:100%;height:7em}pre{white-space:pre-wrap;overflow-wrap:anywhere}pre:empty{display:none}"
+    "button{background:#55d;color:#fff}</style><h1 id=h></h1><form id=f></form><pre id=o role=status></pre><script type=module>"
     "const d=document,e=(n,p)=>f.appendChild(Object.assign(d.createElement(n),p)),"
     "g=async o=>(await fetch('?',{headers:{accept:'application/json'},...o})).json(),s=await g();d.title=h.innerText=s.name;"
     "for(const{name,type,shape}of s.inputs)e('label',{innerText:`${name} ${type}[${shape}]`})"
     ".append(e('input',{type:'file',name}),e('textarea',{name,placeholder:'or numbers, as JSON'}));e('button',{innerText:'Run'});"
-    "f.onsubmit=async v=>{v.preventDefault();o.innerText=JSON.stringify(await g({method:'POST',body:new FormData(f)}))}</script>";
+    "f.onsubmit=async v=>{v.preventDefault();o.innerText='…';"
+    "o.innerText=Object.entries(await g({method:'POST',body:new FormData(f)})).map(([k,v])=>k+': '+JSON.stringify(v)).join`\\n`}</script>";
 
 static void get(model *m, const char *path, int fields) {
   if (same(path, "/healthz")) begin(200, "text/plain", -1), say("ok\n");

@@ -19,6 +19,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from rich.console import Console
 
 import xla_wasm
 from tests.support.command_line import Cli
@@ -26,7 +27,7 @@ from tests.support.paths import ROOT
 from tests.support.processes import output
 from tests.support.toy_artifact import BIAS, SIDECAR, toy, toy_manifest
 from xla_wasm import HloModule, Options
-from xla_wasm.command import completion
+from xla_wasm.command import completion, report
 from xla_wasm.command.cli import app
 from xla_wasm.command.running import file_names
 from xla_wasm.dataclass import replace
@@ -600,3 +601,36 @@ def test_the_document(folder: Path) -> None:
     assert len(lines) > 5 and (folder / "results").is_dir()
     with np.load(folder / "results.npz") as arrays:
         assert [arrays[name].tolist() for name in arrays.files] == WANTED
+
+
+@pytest.mark.parametrize("columns", [40, 60])
+def test_narrow_terminals_split_no_words(columns: int) -> None:
+    """Rows of many columns become lists; tables that fit, and those of names and texts, stay tables."""
+    table = report.table("result", "type", ">worst abs", "")
+    table.add_row("logits", "f32[1,10]", "4.01e-05", "ok")
+    table.add_row("a_rather_long_name_of_a_result", "s32[]", "", "differs")
+    facts = report.table("operation", "")
+    facts.add_row("hash", "0123456789" * 6)
+    said = io.StringIO()
+    console = Console(width=columns, file=said)
+    console.print(facts)
+    console.print(table)
+    lines = [line.rstrip() for line in said.getvalue().splitlines()]
+    assert max(map(len, lines)) <= columns
+    folded = next(i for i, line in enumerate(lines) if i and not line.startswith(("hash", "operation", " ")))
+    assert lines[1].startswith("hash") and "".join(lines[1:folded]).replace(" ", "") == "hash" + "0123456789" * 6
+    lines = lines[folded:]
+    if columns == 40:
+        assert lines[:9] == [
+            "result     logits",
+            "type       f32[1,10]",
+            "worst abs  4.01e-05",
+            "           ok",
+            "",
+            "result  a_rather_long_name_of_a_result",
+            "type    s32[]",
+            "        differs",
+            "",
+        ]
+    else:
+        assert lines[0].split() == ["result", "type", "worst", "abs"] and lines[2].split()[-1] == "differs"

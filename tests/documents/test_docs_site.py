@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import html
+import json
 import os
 import re
 import sys
@@ -131,6 +132,21 @@ def test_pages_are_searched_and_ask_nobody_else(
     assert complaints == []
 
 
+ASKED = (
+    "KV cache, service worker, extension, MV3, AudioWorklet, Next.js, React, NaN, Spin, CommonJS, require, WebGPU, "
+    "temperature, streaming, PyTorch, 1,000 users"
+).split(", ")
+"""The words that people look for."""
+
+
+def test_what_people_look_for_is_found(site: Path) -> None:
+    """A heading has each word, so that the search shows it first."""
+    index = json.loads((site / "search" / "search_index.json").read_text(encoding="utf-8"))
+    headings = [html.unescape(re.sub(r"<[^>]+>", "", entry["title"])) for entry in index["docs"]]
+    missing = [word for word in ASKED if not any(word.lower() in heading.lower() for heading in headings)]
+    assert not missing
+
+
 # --- the reference
 # ------------------------------------------------------------------------------------------------------------
 
@@ -163,6 +179,17 @@ def test_the_reference_has_everything_that_is_public(site: Path, monkeypatch: py
         assert f'id="{name.lower()}"' in javascript, name
     for option in loader_options():
         assert f"<code>{option}?</code>" in javascript, option
+
+
+def test_the_reference_shows_types_and_signatures_in_lines(site: Path) -> None:
+    """No attribute has itself as its value, and no signature is longer than the page is wide."""
+    text = (site / "reference" / "python.html").read_text(encoding="utf-8")
+    codes = [html.unescape(re.sub(r"<[^>]+>", "", code)).strip() for code in re.findall(r"<pre>.*?</pre>", text, re.S)]
+    assert len(codes) > 80
+    assert [code for code in codes if (found := re.match(r"(\w+) = (.*)", code)) and found[1] in found[2]] == []
+    assert "computations: list[Computation]" in codes and "manifest: dict[str, Any]" in codes
+    assert max(len(line) for code in codes for line in code.splitlines()) <= 88
+    assert "ruff" in "".join(re.findall(r"^docs = .*", (ROOT / "pyproject.toml").read_text(), re.MULTILINE))
 
 
 def test_every_public_field_says_what_it_is() -> None:
@@ -201,6 +228,9 @@ RUN = {
     "docs/host_io.md js": "host/test_feeds.py test_the_document",
     "docs/command_line.md console": "command/test_cli_data.py test_the_document",
     "docs/command_line.md sh": "command/test_cli_data.py test_bash_completes",
+    "docs/faq.md python 0": "documents/test_documents.py test_a_cache_of_keys_and_values",
+    "docs/faq.md jsx": "package/test_npm.py test_react",
+    "docs/faq.md js 1": "package/test_npm.py test_commonjs",
     "docs/jax.md python": "documents/test_jax_document.py test_the_program_runs",
     "docs/python.md python": "host/test_closing.py test_the_document",
     "docs/models.md python": "documents/test_models.py test_sections_run",
@@ -243,6 +273,9 @@ NOT_RUN = {
     "README.md console 0": "the project's own commands, which install and run the tests; test_package.py looks "
     "whether they are there",
     "docs/contributing.md console": "it installs, tests or serves the project itself",
+    "docs/faq.md js 0": "it needs Next.js, 300 MB; test_npm.py builds the component for it with Vite",
+    "docs/faq.md python 1": "it needs torch, 300 MB and CUDA's libraries; test_models.py runs a program that torchax "
+    "wrote, test_jax_document.py compiles exports of JAX",
     "docs/host_io.md console": "M stands for a program of the reader; test_cli.py runs one with these options",
     "docs/performance.md console": "it times everything for half an hour; test_benchmark_suite.py runs the suite's "
     "parts",

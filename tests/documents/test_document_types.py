@@ -30,6 +30,7 @@ LEFT_OUT = {
     "test_xla_builder.py",
     "docs/embedding.md": "it is about wasmtime's API: what a module exports is a union of types, which wasmtime "
     "leaves to who knows better",
+    "docs/faq.md python 1": "it needs torch and torchax, which are not installed",
     "docs/replicas.md python 1": "three dots stand for a program of the reader",
 }
 """Pages and blocks that are not checked, each with the reason."""

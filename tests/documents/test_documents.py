@@ -207,6 +207,22 @@ def test_python(place: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert names["exe"].run(np.float32([1, 2, 3, 4, 5]))[0].tolist() == [2, 4, 6, 8, 10]
 
 
+def test_a_cache_of_keys_and_values() -> None:
+    """docs/faq.md: what is in the cache is what a step sees, and a new text begins with nothing."""
+    names: dict[str, Any] = {}
+    exec(block("docs/faq.md", "python", 0).code, names)
+    exe, step = names["exe"], names["step"]
+    assert exe.get("position") == 0
+    expected = {"cache": np.zeros((64, 8), np.float32), "position": np.int32(0)}
+    for i in range(70):  # where the cache is full, the last row is written again
+        x = np.float32(np.sin(np.arange(8) + i))
+        expected = step(expected["cache"], expected["position"], x)
+        if i == 0:
+            exe.set("cache", np.zeros((64, 8), np.float32))
+        np.testing.assert_allclose(exe.run(x)[0], expected["y"], rtol=1e-5, atol=1e-6)
+    np.testing.assert_array_equal(exe.get("cache"), expected["cache"])
+
+
 def test_weights_states_and_loops(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """docs/state.md from its first block to its last, and what it says beside them."""
     monkeypatch.chdir(tmp_path)

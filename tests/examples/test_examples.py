@@ -33,6 +33,7 @@ SCRIPTS: dict[str, tuple[str, ...]] = {
     "digits/demo.py": (),
     "digits/page.py": (),
     "generate/modules.py": (),
+    "performance/race.py": (),
     "gpt2/generate.py": ("ROMEO", "--length", "20"),
     "gpt2/training.py": ("--steps", "2", "--output", "tiny.safetensors"),
     "minilm/check.py": (),

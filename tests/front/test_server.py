@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from playwright.sync_api import Page, expect
 
 import xla_wasm
 from tests.support.bodies import JSON, NPY, NPZ, RAW, damaged, load_npy, npy, npz
@@ -58,6 +59,24 @@ def test_what_it_tells_of_itself(two: Server) -> None:
     assert two.ask(path="/?x=1", Accept="*/*").json == told.json
     assert two.ask(path="/healthz").body == b"ok\n"
     assert b"xla_wasm_memory_bytes " in two.ask(path="/metrics").body
+
+
+def test_its_page_runs_the_model(two: Server, page: Page) -> None:
+    page.set_viewport_size({"width": 390, "height": 844})
+    page.emulate_media(color_scheme="dark")
+    page.goto(f"http://127.0.0.1:{two.port}/")
+    page.locator("textarea[name=a]").fill(json.dumps(A.tolist()))
+    page.locator("textarea[name=b]").fill("[1, 2,")
+    page.get_by_role("button", name="Run").click()
+    answer = page.get_by_role("status")
+    expect(answer).to_contain_text('error: {"status":400')
+    page.locator("textarea[name=b]").fill(json.dumps(B.tolist()))
+    page.get_by_role("button", name="Run").click()
+    expect(answer).to_contain_text("result.0: ")
+    found = dict(line.split(": ") for line in answer.inner_text().splitlines())
+    assert {name: json.loads(values) for name, values in found.items()} == RESULTS
+    assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert page.evaluate("getComputedStyle(document.documentElement).colorScheme") == "light dark"
 
 
 def form(boundary: str = "XyZ", **parts: tuple[str, bytes]) -> tuple[bytes, str]:

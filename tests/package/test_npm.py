@@ -4,6 +4,7 @@ a policy."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from collections.abc import Iterator
@@ -13,9 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import ConsoleMessage, Page
+from playwright.sync_api import ConsoleMessage, Page, expect
 
 import xla_wasm
+from tests.support.document_blocks import block
 from tests.support.node_host import node_for
 from tests.support.paths import ROOT
 from tests.support.processes import output
@@ -235,6 +237,18 @@ def test_size(built: tuple[Path, dict[str, Any]]) -> None:
     assert "from" not in core[: core.index(";")] and 'from"' not in core
 
 
+def test_sizes_in_the_document(built: tuple[Path, dict[str, Any]]) -> None:
+    """The sizes in docs/web.md are no less than those of the files, and at most a tenth more."""
+    sizes = built[1]["gzipped"]
+    table = (ROOT / "docs" / "web.md").read_text().partition("#### What a page fetches")[2]
+    said = re.findall(r"^\| `([\w.]+)` \| ([\d.]+) KB \|", table, re.MULTILINE)
+    assert {"core.js", "worker.js"} <= {name for name, _ in said}
+    for name, kilobytes in said:
+        assert sizes[name] <= 1000 * float(kilobytes) <= 1.1 * sizes[name], (name, sizes[name])
+    (of_worker,) = re.findall(r"which fetches (\d+) KB", (ROOT / "docs" / "web.md").read_text())
+    assert float(of_worker) == float(dict(said)["worker.js"])
+
+
 def test_content(built: tuple[Path, dict[str, Any]]) -> None:
     description = json.loads((built[0] / "package" / "package.json").read_text())
     assert (
@@ -325,6 +339,52 @@ def test_bundlers(bundler: str, app: Path, page: Page, site: Site, expected: np.
     if bundler == "webpack":
         (app / "webpack" / "index.html").write_text(HTML)
     check_page(page, f"{site.url}/somewhere/else/{bundler}/index.html", expected)
+
+
+REACT = """import { createRoot } from 'react-dom/client';
+import Page from './Page.jsx';
+
+createRoot(document.getElementById('root')).render(<Page />);
+"""
+REACT_HTML = HTML.replace("<body>", '<body><div id="root"></div>').replace("main.js", "main.jsx")
+
+
+def test_react(app: Path, tmp_path: Path, page: Page) -> None:
+    """The component of docs/faq.md, built by Vite without a setting, shows what the model gives."""
+    assert (TOOLS / "bundlers" / "node_modules" / "react-dom").is_dir(), "no React: ./build.sh test installs it"
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / "xla-wasm").symlink_to(app / "node_modules" / "xla-wasm")
+    for name in ("react", "react-dom", "scheduler"):
+        (tmp_path / "node_modules" / name).symlink_to(TOOLS / "bundlers" / "node_modules" / name)
+    for name in ("model.js", "model.wasm", "model.weights"):
+        shutil.copy(app / name, tmp_path)
+    (tmp_path / "Page.jsx").write_text(block("docs/faq.md", "jsx", 0).code)
+    (tmp_path / "main.jsx").write_text(REACT)
+    (tmp_path / "index.html").write_text(REACT_HTML)
+    (tmp_path / "vite.mjs").write_text(VITE)
+    output([node_for("relaxed-simd"), "vite.mjs", TOOLS], tmp_path)
+    complaints: list[str] = []
+    page.on("pageerror", lambda error: complaints.append(str(error)))
+    with Site(folders={"/": tmp_path / "vite"}).serving() as site:
+        page.goto(site.url + "/index.html")
+        expect(page.locator("#out")).to_have_text(re.compile(r"^-?\d"))
+        shown = [float(text) for text in page.locator("#out").inner_text().split()]
+    module = HloModule.from_proto((ROOT / "examples" / "digits" / "digits.hlo.pb").read_bytes())
+    (zeros,) = xla_wasm.load(xla_wasm.compile(module)).run(np.zeros_like(IMAGE))
+    np.testing.assert_allclose(shown, zeros.ravel(), atol=1e-5)
+    assert not complaints
+
+
+def test_commonjs(app: Path) -> None:
+    """The lines of docs/faq.md, and those for older versions of Node."""
+    required = block("docs/faq.md", "js", 1).code
+    (app / "required.cjs").write_text(required)
+    call = "import('xla-wasm').then(({ load }) => load('model.wasm'))"
+    imported = re.sub(r"const .*\n\nload\('model\.wasm'\)", call, required)
+    assert imported != required
+    (app / "imported.cjs").write_text(imported)
+    for name in ("required.cjs", "imported.cjs"):
+        assert "name: 'image'" in output([node_for("relaxed-simd"), name], app)
 
 
 POLICY = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'; worker-src 'self'"

@@ -56,7 +56,7 @@ def violations(page: Page) -> list[str]:
 @pytest.mark.parametrize("name", PAGES)
 def test_axe_finds_nothing(open_page: Any, name: str) -> None:
     page = open_page(f"/demo/{name}", ready=False)
-    if name not in ("playground/", "performance/"):
+    if name != "playground/":
         page.wait_for_selector("body[data-ready=true]", timeout=WAIT)
     for scheme in ("light", "dark"):
         page.emulate_media(color_scheme=scheme, reduced_motion="reduce")

@@ -19,7 +19,7 @@ BUDGETS = {
     for name, requests, size in ROW.findall((ROOT / "docs" / "contributing.md").read_text(encoding="utf-8"))
 }
 """Page -> the most requests, and the most bytes of their bodies, uncompressed."""
-READY = {"playground/": "body[data-state=compiled][data-run=done]", "performance/": "main"}
+READY = {"playground/": "body[data-state=compiled][data-run=done]"}
 """Page -> the selector that matches when it can be used, where that is not the usual one."""
 WEIGHTS = re.compile(r"\.weights$|/pyodide/")
 """The models' weights and Pyodide's interpreter have sizes of their own, and come while the page can be seen

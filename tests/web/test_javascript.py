@@ -144,6 +144,8 @@ const w = new Float32Array(6), b = new Float32Array(2), x = new Float32Array(9);
 const model = await load();
 const flat: Float32Array = model.run({ 'params.b.0': b, x, scale: 1 }).y;
 const nested: Float32Array = model.run({ params: { b: [b] }, x, scale: 1 }, { out: [] })['sums.1.0'];
+const ordered: Float32Array = model.run({ b: [b] }, x, 1, { out: [] }).y;
+const inOrder: Float32Array = model.run(b, x, 1).y;
 const { y, sums: [total, [top]] } = model.call({ b: [b] }, x, 2);
 const named: Float32Array = model.call({ params: { b: [b], w: null }, x, scale: x }, { infeed: [] }).sums[1][0];
 model.set('params.w', w);
@@ -154,6 +156,7 @@ const one: Float32Array = model.get('params.w');
 const seen: Float32Array = model.input('params.b.0');
 const remote = await load({ worker: true });
 const far: Float32Array = (await remote.call({ b: [b] }, x, 2)).y;
+const there: Float32Array = (await remote.run(b, x, 1, { signal: AbortSignal.timeout(9) })).y;
 const away: Float32Array = (await remote.run({ params: { b: [b] }, x, scale: 1 })).y;
 await remote.set('params', { w });
 const kept: Float32Array = (await remote.get('params')).w;
@@ -161,12 +164,17 @@ const group = await load({ devices: 2 });
 const whole: Float32Array = (await group.call({ b: [b] }, x, 2, { signal: AbortSignal.timeout(9) })).sums[0];
 const list = await group.runReplicated([{ params: { b: [b] }, x, scale: 1 }, [b, x, 1]]);
 await group.set('params', { w }, 1);
+model.profile(b, x, 1);
+console.log(ordered, inOrder, there);
 console.log(flat, nested, y, total, top, named, held, one, seen, far, away, kept, whole, list[0].y);
 """
 MISTYPED_TREES = [
     "model.run({ params: { b: [1] }, x, scale: 1 });",
     "model.run({ params: { b: [b] }, x });",
     "model.run({ params: { b: [b] }, y: x, scale: 1 });",
+    "model.run({ b: [1] }, x, 1);",
+    "model.run(b, x);",
+    "model.run(b, x, x, x, x);",
     "model.call({ b: [b], w: x }, x, 2);",
     "model.call({ b: [b] }, x);",
     "model.call({ b: [b, b] }, x, 2);",

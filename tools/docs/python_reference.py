@@ -13,8 +13,13 @@ GROUPS = {
 }
 """The headings of the page, with the names below each; errors are those that there are."""
 
-FIELDS = "    options:\n      show_if_no_docstring: true\n"
-"""For classes whose docstrings tell of their fields: each is shown with its type and its default."""
+OPTIONS = {
+    # Its docstring tells of the fields: each is shown with its type and its default.
+    "xla_wasm.Options": "show_if_no_docstring: true",
+    # What it keeps to be written back as it was read is of no use to callers.
+    "xla_wasm.HloModule": 'filters: ["!^_", "!^(unknown|kept|is_scheduled|propagate_to_)"]',
+}
+"""Class -> options of mkdocstrings for it alone."""
 
 MODULES: dict[str, tuple[str, list[str] | None]] = {
     "JAX": ("xla_wasm.jax", None),
@@ -58,4 +63,5 @@ def page() -> str:
 
 
 def _directive(name: str) -> str:
-    return f"::: {name}\n{FIELDS if name == 'xla_wasm.Options' else ''}\n"
+    options = f"    options:\n      {OPTIONS[name]}\n" if name in OPTIONS else ""
+    return f"::: {name}\n{options}\n"

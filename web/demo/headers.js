@@ -22,7 +22,12 @@ scope.addEventListener('message', (/** @type {any} */ event) => {
     (url) => new URL(url).origin === scope.location.origin,
   );
   event.waitUntil(
-    Promise.all(urls.map((url) => answered(new Request(url), event.waitUntil.bind(event)).catch(() => {}))),
+    Promise.all(
+      urls.map((url) =>
+        // The browser has it, so the network need not give it again.
+        answered(new Request(url, { cache: 'force-cache' }), event.waitUntil.bind(event)).catch(() => {}),
+      ),
+    ),
   );
 });
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
 import typer
 from rich.text import Text
+from typer.core import TyperGroup
 
 from .. import files
 from ..dataclass import dataclass, field
@@ -19,7 +20,20 @@ from .opening import STDIN
 
 EXAMPLE = "jax.jit(f).lower(*args).compiler_ir('hlo').as_serialized_hlo_module_proto()"
 
+
+class _Commands(TyperGroup):
+    """Commands whose errors about values do not begin with the name of the library that found them."""
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except typer.BadParameter as error:
+            error.message = error.message.removeprefix("Value error, ")
+            raise
+
+
 app = typer.Typer(
+    cls=_Commands,
     help=f"""Compiles XLA HLO modules to small standalone WebAssembly modules.
 
     MODULE is HLO text, a serialized HloModuleProto or HloProto as JAX writes it, StableHLO, or a file of jax.export:

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any, BinaryIO
 
-from rich.console import Console, ConsoleOptions, RenderableType
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.measure import Measurement
 from rich.segment import Segment
 from rich.table import Table
 
@@ -115,9 +116,31 @@ def progress(what: str) -> Iterator[None]:
         teller.join()
 
 
+class _Table(Table):
+    """A table whose rows become lists of what is in them, a line for each column, where the console is too narrow for
+    the words in the columns. A column beside names is folded instead."""
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        least = Measurement.get(console, options.update(width=_NO_BOUND), self).minimum
+        if len(self.columns) < 3 or least <= options.max_width:
+            yield from super().__rich_console__(console, options)
+            return
+        for row in zip(*(column.cells for column in self.columns), strict=True):
+            listed = table("", "")
+            listed.show_header = False
+            for column, cell in zip(self.columns, row, strict=True):
+                if cell:
+                    listed.add_row(column.header, cell)
+            yield listed
+            yield ""
+
+
+_NO_BOUND = 1 << 20
+
+
 def table(*columns: str) -> Table:
     """A plain table; a column whose title begins with `>` holds numbers."""
-    made = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    made = _Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
         made.add_column(
             column.removeprefix(">"), justify="right" if column.startswith(">") else "left", overflow="fold"

@@ -21,7 +21,7 @@ from ..hlo import signature
 from ..hlo.ir import Module
 from ..options import Options
 from ..target import RELAXED_SIMD, TARGETS, V8
-from . import collectives, minilm
+from . import collectives, minilm, peak
 from .explain import Workbench
 
 _PACKAGE = Path(__file__).parents[1]
@@ -47,8 +47,11 @@ class Model:
 
     def path(self, target: str) -> str:
         """Returns the path that the site has it at."""
-        relaxed = ".relaxed" if target == RELAXED_SIMD else ""
-        return f"/demo/{self.folder}/{self.name}{relaxed}.wasm"
+        return _path(self.folder, self.name, target)
+
+
+def _path(folder: str, name: str, target: str) -> str:
+    return f"/demo/{folder}/{name}{'.relaxed' if target == RELAXED_SIMD else ''}.wasm"
 
 
 MODELS = (
@@ -64,6 +67,7 @@ MODELS = (
         Model("generate", name, Options(tune=V8, threads=True, weight_format=(("weights.*", "int8"),)), trains=True)
         for name in ("tiny", "distil", "small")
     ),
+    *(Model("performance", name, Options(tune=V8, weights="w")) for name in ("digits", "encoder", "conv", "decode")),
 )
 
 _TO_THE_PAGES = (
@@ -103,6 +107,12 @@ def pyodide() -> Path:
     it."""
     inside = site() / "pyodide"
     return inside if inside.is_dir() else _CHECKOUT / "dist" / "pyodide"
+
+
+def peers() -> Path:
+    """The folder at /peers/ of the site with the libraries that race on the page of figures, which `./build.sh serve`
+    and `site` make; a package has none."""
+    return _CHECKOUT / "dist" / "peers"
 
 
 def documents() -> Path:
@@ -169,6 +179,14 @@ def _compiled_example(source: Path) -> bytes:
     return json.dumps({"explained": bench.explain(), "wasm": base64.b64encode(wasm).decode()}).encode()
 
 
+def _race() -> bytes:
+    """Returns the libraries that race on the page of figures, and the operations of a run of the module that only
+    multiplies and adds, as JSON."""
+    about = peers() / "peers.json"
+    libraries = json.loads(about.read_text(encoding="utf-8")) if about.is_file() else {}
+    return json.dumps({"operations": peak.OPERATIONS, "peers": libraries}).encode()
+
+
 def _finished_writer() -> bytes:
     """Returns the weights of the module `tiny` of Generate, which the example of GPT-2 ships."""
     installed = _PACKAGE / "web" / "demo" / "generate" / "tiny.safetensors"
@@ -178,6 +196,8 @@ def _finished_writer() -> bytes:
 _PLACES: dict[str, Callable[[], bytes]] = {
     "/demo/links.json": _links,
     "/demo/generate/tiny.safetensors": _finished_writer,
+    "/demo/performance/race.json": _race,
+    **{_path("performance", "peak", target): functools.partial(peak.peak_module, target) for target in TARGETS},
     **{model.path(target): functools.partial(compiled, model, target) for model in MODELS for target in TARGETS},
     **{
         f"/demo/workers/collectives/{program.name}.wasm": functools.partial(_collective, program)
@@ -226,4 +246,8 @@ def write(folder: Path) -> list[str]:
         shutil.copytree(pyodide(), folder / "pyodide", dirs_exist_ok=True, copy_function=files.copy)
     else:
         missing.append("Pyodide, which the playground needs: ./build.sh pyodide makes it")
+    if peers().is_dir():
+        shutil.copytree(peers(), folder / "peers", dirs_exist_ok=True, copy_function=files.copy)
+    else:
+        missing.append("the libraries that xla_wasm races with: ./build.sh site fetches them")
     return missing

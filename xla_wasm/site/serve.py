@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 from urllib.parse import unquote_to_bytes
 
 from ..errors import XlaWasmError
-from .pages import documents, made, pyodide, site
+from .pages import documents, made, peers, pyodide, site
 
 POLICY = (
     "default-src 'self'; script-src 'self' 'wasm-unsafe-eval'; img-src 'self' data:; worker-src 'self' blob:; "
@@ -179,7 +179,7 @@ class _Handler(_StaticHandler):
         return io.BytesIO(data)
 
     def translate_path(self, path: str) -> str:
-        for start, folder in (("/pyodide/", pyodide), ("/docs/", documents)):
+        for start, folder in (("/pyodide/", pyodide), ("/docs/", documents), ("/peers/", peers)):
             if path.startswith(start):
                 inside = super().translate_path(path[len(start) - 1 :])
                 return str(folder() / Path(inside).relative_to(self.directory))

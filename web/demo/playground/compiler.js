@@ -79,18 +79,21 @@ function fetchNow(name) {
 
 /**
  * Replaces `fetch` for Pyodide: of its module comes the compressed file, and no standard library with a snapshot. What
- * comes is counted, so that the page can show how far it is.
- * @param {Record<string, number>} sizes of the files that come compressed, by name
+ * comes is counted, so that the page can show how far it is. Gives the answer with the snapshot, if there is one.
+ * @param {Promise<Record<string, number>>} known sizes of the files that come compressed, by name: they are asked for
+ * before these are there
  */
-async function fetchFiles(sizes) {
+async function fetchFiles(known) {
   const fetchIt = scope.fetch.bind(scope);
   const [module, memory] = ['pyodide.asm.wasm.gz', 'snapshot.bin.zst'];
+  const asked = new Map([module, memory].map((name) => [name, fetchIt(`${FOLDER}${name}`).catch(() => undefined)]));
+  const sizes = await known;
   const total = (sizes[module] ?? 0) + (sizes[memory] ?? 0);
   let [loaded, said] = [0, 0];
   /** @param {string} name @returns {Promise<Response | undefined>} */
   const counted = async (name) => {
-    const { ok, body } = sizes[name] ? await fetchIt(`${FOLDER}${name}`) : new Response();
-    if (!ok || !body) return undefined;
+    const { ok, body } = (await asked.get(name)) ?? {};
+    if (!sizes[name] || !ok || !body) return undefined;
     const counter = new TransformStream({
       transform(chunk, controller) {
         loaded += chunk.byteLength;
@@ -111,10 +114,13 @@ async function fetchFiles(sizes) {
     const plain = body.pipeThrough(new DecompressionStream('gzip'));
     return new Response(plain, { headers: { 'Content-Type': 'application/wasm' } });
   };
-  return snapshot && new Uint8Array(await snapshot.arrayBuffer());
+  return snapshot;
 }
 
-async function start() {
+/** @param {Response} answer */
+const bytesOf = async (answer) => new Uint8Array(await answer.arrayBuffer());
+
+async function fetchLock() {
   const answer = await fetch(`${FOLDER}pyodide-lock.json`).catch((error) => {
     throw new Error(`${FOLDER} cannot be reached: ${error.message}`);
   });
@@ -124,18 +130,29 @@ async function start() {
         `pyodide makes it`,
     );
   }
-  const { packages, sizes = {} } = await answer.json();
-  const wheel = packages['xla-wasm']?.file_name;
-  if (!wheel) throw new Error(`the lock file in ${FOLDER} names no wheel of xla-wasm`);
+  const text = await answer.text();
+  const { packages, sizes = {} } = JSON.parse(text);
+  if (!packages['xla-wasm']) throw new Error(`the lock file in ${FOLDER} names no wheel of xla-wasm`);
+  return { text, packages, sizes };
+}
+
+async function start() {
+  const lock = fetchLock();
   const [{ loadPyodide }, snapshot] = await Promise.all([
     import(`${FOLDER}pyodide.mjs`),
-    fetchFiles(sizes),
+    fetchFiles(lock.then(({ sizes }) => sizes)),
     import(`${FOLDER}pyodide.asm.mjs`),
-  ]);
+  ]).catch(async (error) => {
+    await lock; // which says more
+    throw error;
+  });
+  const { text, packages, sizes } = await lock;
+  const wheel = packages['xla-wasm'].file_name;
   const python = await loadPyodide({
     indexURL: FOLDER,
-    lockFileURL: `${FOLDER}pyodide-lock.json`,
-    ...(snapshot && startFrom(snapshot, FOLDER)),
+    lockFileContents: text,
+    packageBaseUrl: FOLDER,
+    ...(snapshot && startFrom(bytesOf(snapshot), sizes['snapshot.bin'], FOLDER)),
   });
   const unpack = () => python.unpackArchive(fetchNow(wheel), 'wheel');
   if (snapshot) {

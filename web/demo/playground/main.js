@@ -28,12 +28,12 @@ import { Work } from './work.js';
  */
 
 const EXAMPLES = [
-  ['softmax', 'Softmax: one kernel'],
-  ['gelu', 'Matmul + bias + GELU'],
-  ['mandelbrot', 'Mandelbrot: a while loop'],
+  ['softmax', 'Softmax'],
+  ['gelu', 'Matmul and GELU'],
+  ['mandelbrot', 'Mandelbrot set'],
   ['sort', 'Sort with indices'],
-  ['edges', 'Convolution: edges of a picture'],
-  ['gradient', 'Gradient of a small MLP'],
+  ['edges', 'Edges of a picture'],
+  ['gradient', 'Gradient of an MLP'],
 ];
 /** @type {Record<string, string>} */
 const FAILURES = {

@@ -34,12 +34,13 @@ export const without = {
 };
 
 /**
- * Options of Pyodide that start it from the file of a snapshot.
- * @param {Uint8Array} file
+ * Options of Pyodide that start it from a snapshot. Its module begins while the file comes.
+ * @param {Promise<Uint8Array>} file
+ * @param {number} length of the memory in it
  * @param {string} folder of Pyodide
  */
-export function startFrom(file, folder) {
-  const snapshot = new Uint8Array(new DataView(file.buffer, file.byteOffset).getUint32(0, true));
+export function startFrom(file, length, folder) {
+  const snapshot = new Uint8Array(length);
   return {
     _loadSnapshot: snapshot,
     createPyodideModule: async (/** @type {object} */ settings) => {
@@ -47,15 +48,17 @@ export function startFrom(file, folder) {
       /** @type {Uint8Array} */
       let segments = new Uint8Array();
       const made = await create(without.watched(settings, (memory) => (segments = memory)));
-      const from = made._malloc(file.length);
-      const to = made._malloc(snapshot.length);
-      made.HEAPU8.set(file.subarray(4), from);
-      const length = made._ZSTD_decompress(to, snapshot.length, from, file.length - 4);
-      if (length !== snapshot.length) throw new Error('the snapshot of Python is damaged');
+      const packed = await file;
+      const from = made._malloc(packed.length);
+      const to = made._malloc(length);
+      made.HEAPU8.set(packed, from);
+      if (made._ZSTD_decompress(to, length, from, packed.length) !== length) {
+        throw new Error('the snapshot of Python is damaged');
+      }
       snapshot.set(made.HEAPU8.subarray(to, to + length));
       without.segments(snapshot, segments);
       // Behind what the snapshot fills, memory must be as it is at first.
-      made.HEAPU8.fill(0, snapshot.length);
+      made.HEAPU8.fill(0, length);
       return made;
     },
   };
