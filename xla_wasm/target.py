@@ -30,8 +30,9 @@ CONFIG = 64
 """Address of what hosts and the program tell each other; what lies below stays zero, so that a null pointer hits
 nothing."""
 STOP = CONFIG + 8
-"""Address of a u32 that ends a run from another thread: a program that finds anything but 0 there traps. It looks
-between steps, between pieces of a kernel, and in loops that take long."""
+"""Address of a u32, 0 at first, to which another thread writes `STOPPED_RUN` to end a run: the program loads from where
+it points to, before kernels and between pieces of them that take long, and in loops that take long inside of one."""
+STOPPED_RUN = 0xFFFFFFFF
 
 THREADS = "threads"
 """The feature of modules with shared memory, besides `FEATURES`."""

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Iterable, Mapping, Sequence
 
 from ..dataclass import dataclass
-from ..loop.pieces import executed_by, piece
+from ..loop.pieces import executed, piece
 from ..plan.parts import Part, block_words, chunk_blocks
 from ..plan.plan import ALIGNMENT, COPY, Label, Plan, Step, all_steps
 from ..target import CONFIG, CONTROL_BYTES, EXPORTS, STOP
@@ -104,7 +104,7 @@ def table(steps: list[Step], place: Layout, slots: dict[str, int], shared: Seque
     requests = 0
     funcs = {step.func.name: step.func for step in steps if step.func}
     pieces = {name: piece(func) for name, func in funcs.items()}
-    is_long = {name: (executed_by(func) or _LONG) >= _LONG for name, func in funcs.items()}
+    is_long = {name: executed(func.body) >= _LONG for name, func in funcs.items()}
     for i, step in enumerate(steps):
         block = place.blocks + len(blocks)
         kind = _KINDS[step.kind]
@@ -142,10 +142,8 @@ def table(steps: list[Step], place: Layout, slots: dict[str, int], shared: Seque
 def is_short(plan: Plan) -> bool:
     """Returns True if a run is over so soon that nobody needs to be ready to end it: without loops whose trips depend
     on values, and with few statements, those of all branches together."""
-    if plan.loops:
-        return False
-    executed = [executed_by(step.func) if step.func else step.bytes // 16 for step in plan.steps]
-    return sum(_SHORT if n is None else n for n in executed) < _SHORT
+    statements = sum(executed(step.func.body) if step.func else step.bytes // 16 for step in plan.steps)
+    return not plan.loops and statements < _SHORT
 
 
 def _copied_at_once(step: Step) -> int:

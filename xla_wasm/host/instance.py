@@ -16,7 +16,7 @@ import numpy as np
 import wasmtime
 
 from ..errors import COMPILE_ANEW, ArtifactError, LimitError, RunError
-from ..target import CONTROL_BYTES, EXPORTS, MEMORY, MOST_PAGES, PAGE, SHARED_MEMORY, THREAD_EXPORTS
+from ..target import CONTROL_BYTES, EXPORTS, MEMORY, MOST_PAGES, PAGE, SHARED_MEMORY, STOPPED_RUN, THREAD_EXPORTS
 from . import stop
 from .arrays import Array, place
 from .base import CHECK_IT, BaseInstance
@@ -32,7 +32,6 @@ from .views import is_same, lies_in
 
 T = TypeVar("T")
 U = TypeVar("U")
-_TOLD = b"\1\0\0\0"
 Serve = Callable[["Instance", int], None]
 """Serves the request of that number: reads its operands and writes its results."""
 _MAX_TABLE = 1 << 20
@@ -227,7 +226,7 @@ class Instance(BaseInstance):
         """Ends the run, from another thread: the program traps when it looks next."""
         assert self._manifest.stop is not None
         self._stopped_by = reason or self._late
-        self._write(self._manifest.stop, _TOLD)
+        self._write(self._manifest.stop, STOPPED_RUN.to_bytes(4, "little"))
         if self.thread_pool is not None:
             self.thread_pool.wake_first()
 

@@ -12,8 +12,10 @@ from .ir import Block, Call, Func, If, Loop, Val
 _STATEMENTS = 1 << 20
 """The least number of statements in a piece: some hundred microseconds in the better code, beside which a call is
 nothing."""
+_PATIENCE = 1 << 27
+"""Statements that a run may execute before it looks whether it is to end: some ten milliseconds."""
 _LOOK = 1 << 12
-"""The least number of statements between two looks whether the run is to end, beside which one is nothing."""
+"""The least number of statements between two looks, beside which one is nothing."""
 _CHUNK = 1 << 14
 """The least number of statements in a chunk: some microseconds, beside which it costs little to hand it to another
 thread."""
@@ -43,66 +45,46 @@ def chunk(func: Func) -> int:
     return trips if 2 * least <= func.trips else 0
 
 
-def executed_by(func: Func) -> int | None:
-    """The statements that a kernel executes, all trips of its range together; None if that depends on values."""
-    return None if _depends(func.body) else _executed(func.body)
-
-
-def _depends(block: Block) -> bool:
-    return any(
-        (isinstance(s, Loop) and (s.condition is not None or _depends(s.body)))
-        or (isinstance(s, If) and _depends(s.body))
-        for s in block.statements
-    )
-
-
 def looks(func: Func) -> set[Loop]:
-    """The loops that look in each trip whether the run is to end: the innermost of those that take longer than a
-    piece, where a trip is long beside a look. Callers look between the pieces of a range."""
+    """The loops that look in each trip whether the run is to end, of kernels of which one call takes long: outer loops,
+    since a branch costs inner ones their registers, but none whose trip itself takes long, unless that is one loop over
+    many elements. Callers look between the pieces of a range."""
     found: set[Loop] = set()
 
-    def visit(block: Block, split: bool) -> tuple[int, bool]:
-        """The statements that a block executes, and whether a loop in it looks."""
-        total, any_looks = len(block.statements), False
+    def visit(block: Block, split: bool) -> None:
         for s in block.statements:
-            if isinstance(s, Loop):
-                trip, inside = visit(s.body, False)
-                counted = s.condition is None
-                total += max(s.trips, 1) * trip
-                long = trip >= _LOOK and s.trips * trip > _STATEMENTS if counted else _has_loop(s.body)
-                if long and not inside and not (split and s.chunked):
+            if isinstance(s, If):
+                visit(s.body, split)
+            elif isinstance(s, Loop):
+                trip = executed(s.body)
+                if s.condition is None and s.trips * trip <= _PATIENCE:
+                    continue
+                before = len(found)
+                if trip > _PATIENCE:
+                    visit(s.body, split)
+                if len(found) == before and trip >= _LOOK and not (split and s.chunked):
                     found.add(s)
-                    inside = True
-                any_looks |= inside
-            elif isinstance(s, If):
-                trip, inside = visit(s.body, False)
-                total, any_looks = total + trip, any_looks or inside
-            elif isinstance(s, Call):
-                total += s.cost - 1
-        return total, any_looks
 
-    visit(func.body, is_split(func))
+    split = is_split(func)
+    if executed(func.body) * piece(func) > _PATIENCE * max(func.trips, 1):
+        visit(func.body, split)
     return found
-
-
-def _has_loop(block: Block) -> bool:
-    return any(isinstance(s, Loop) or isinstance(s, If) and _has_loop(s.body) for s in block.statements)
 
 
 def _trips_of(func: Func, statements: int) -> int:
     """The fewest trips of a kernel's range that execute so many statements, if all execute as many."""
-    executed = sum(loop.trips * _executed(loop.body) for _, loop in func.ranges())
-    return -(-statements * func.trips // max(executed, 1))
+    whole = sum(loop.trips * executed(loop.body) for _, loop in func.ranges())
+    return -(-statements * func.trips // max(whole, 1))
 
 
-def _executed(block: Block) -> int:
+def executed(block: Block) -> int:
     """The statements of a block that are executed, those of loops as often as they make trips."""
     total = len(block.statements)
     for s in block.statements:
         if isinstance(s, Loop):
-            total += max(s.trips, 1) * _executed(s.body)
+            total += max(s.trips, 1) * executed(s.body)
         elif isinstance(s, If):
-            total += _executed(s.body)
+            total += executed(s.body)
         elif isinstance(s, Call):
             total += s.cost - 1
     return total

@@ -1,0 +1,91 @@
+"""Where a program looks whether its run is to end: nowhere if it is short, and in long kernels often enough, but not in
+loops that a look would slow down."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+import xla_wasm
+from tests.support.paths import ROOT
+from xla_wasm.hlo.ir import Module
+from xla_wasm.jax import lower
+from xla_wasm.loop import emit, pieces
+from xla_wasm.loop.ir import Block, Func, Loop
+from xla_wasm.target import STOP, STOPPED_RUN
+
+
+def kernels(module: Module, monkeypatch: pytest.MonkeyPatch) -> list[tuple[Func, set[Loop]]]:
+    """The kernels of a module, each with the loops that look."""
+    found: list[tuple[Func, set[Loop]]] = []
+
+    def noting(func: Func) -> set[Loop]:
+        found.append((func, pieces.looks(func)))
+        return found[-1][1]
+
+    monkeypatch.setattr(emit, "looks", noting)
+    xla_wasm.compile(module)
+    return found
+
+
+def loops(block: Block) -> list[Loop]:
+    inner = [s for s in block.statements if isinstance(s, Loop)]
+    return inner + [loop for s in inner for loop in loops(s.body)]
+
+
+def f32(*shape: int) -> jax.ShapeDtypeStruct:
+    return jax.ShapeDtypeStruct(shape, jnp.float32)
+
+
+def product(size: int) -> Module:
+    return lower(lambda a, b: a @ b, f32(size, size), f32(size, size))
+
+
+PROGRAMS: dict[str, Callable[[], Module]] = {
+    "product": lambda: product(2048),
+    "sort": lambda: lower(lambda x: jnp.sort(x), f32(1 << 22)),
+    "rows": lambda: lower(lambda x: jnp.sort(x, axis=1), f32(64, 1 << 17)),
+    "topk": lambda: lower(lambda x: jax.lax.top_k(x, 1000), f32(1 << 24)),
+    "convolution": lambda: lower(
+        lambda x, w: jax.lax.conv(x, w, (1, 1), "SAME"), f32(1, 512, 256, 256), f32(512, 512, 3, 3)
+    ),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_long_kernels_look(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = [(func, looking) for func, looking in kernels(PROGRAMS[name](), monkeypatch) if looking]
+    assert found
+    for func, looking in found:
+        assert looking <= {*loops(func.body)}
+        for loop in looking:
+            assert pieces.executed(loop.body) >= pieces._LOOK
+            assert not (pieces.is_split(func) and loop.chunked)  # callers look there
+
+
+@pytest.mark.parametrize("size", [64, 512])
+def test_short_kernels_do_not(size: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not any(looking for _, looking in kernels(product(size), monkeypatch))
+
+
+def stop_of(module: Module) -> int | None:
+    stop: int | None = xla_wasm.compile(module).manifest["stop"]
+    return stop
+
+
+def test_short_programs_are_not_ended() -> None:
+    assert stop_of(product(64)) is None
+    assert stop_of(product(512)) == STOP
+    assert stop_of(lower(lambda x: jax.lax.fori_loop(0, 3, lambda i, y: jnp.sin(y) + i, x), f32(4))) == STOP
+    assert stop_of(lower(lambda x: x.T, f32(64, 64))) is None
+    assert stop_of(lower(lambda x: x.T, f32(8192, 8192))) == STOP
+
+
+def test_the_c_runtime_looks_at_the_same_word() -> None:
+    text = (ROOT / "runtime_c" / "stop.h").read_text()
+    assert re.findall(r"#define STOP_WORD (\d+)", text) == [str(STOP)]
+    assert STOPPED_RUN + 4 > 1 << 32  # outside of the largest memory
