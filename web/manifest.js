@@ -318,11 +318,11 @@ function parseManifest(raw) {
   );
   for (const key of ['name', 'hash', 'producer', 'target']) top.text(key);
   for (const key of ['config', 'request']) top.address(key, memory);
-  if (top.raw.stop != null) top.address('stop', memory);
   top.int('peak_bytes', { high: memory });
   top.list('requests');
   top.get('devices');
   if ('stateful' in top.raw) top.flag('stateful');
+  if ('stop' in top.raw) top.index('stop', memory - 3);
   if (top.raw.undivided != null) top.text('undivided');
   return {
     ...top.raw,

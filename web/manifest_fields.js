@@ -7,7 +7,6 @@ export const TOP = {
   target: ['simd128', 'relaxed-simd'],
   pages: { low: 1, high: 65536 },
   config: { size: 4, align: 4 },
-  stop: { size: 4, align: 4 },
   request: { size: 8, align: 4 },
 };
 

@@ -275,7 +275,7 @@ STEP = lower(
         ({"p.b": True}, r"the state 'p.b' is f32\[\], got Python's bool"),
         (
             {"p.b": jax.random.key(0)},
-            r"the state 'p.b' is f32\[\], and PRNGKeyArray is no array: .*jax.random.key_data",
+            r"the state 'p.b' is f32\[\], got uint32\[2\]",
         ),
         ({"n": 2**31}, r"the state 'n' is s32\[\]: a number does not fit it"),
         ({"n": 1.0}, r"the state 'n' is s32\[\], got Python's float"),
