@@ -2,6 +2,7 @@
 
 import { ArtifactError } from './errors.js';
 import { supports } from './features.js';
+import { FILES, file, hints } from './on_demand.js';
 
 /** @typedef {string | URL | Response | Promise<Response> | ArrayBuffer | ArrayBufferView<ArrayBuffer>} Bytes */
 /** @typedef {Bytes | WebAssembly.Module} Source */
@@ -20,6 +21,16 @@ const hasFiles = builtin('node:fs');
  */
 const is = (value, name) => value?.[Symbol.toStringTag] === name;
 
+/**
+ * The text of bytes that are UTF-8; throws if they are not.
+ * @param {ArrayBuffer | Uint8Array} bytes
+ * @returns {string}
+ */
+export const decode = (bytes) => new (FILES.TextDecoder ?? TextDecoder)('utf-8', { fatal: true }).decode(bytes);
+
+/** Worklets have no `performance`. */
+export const clock = globalThis.performance ?? Date;
+
 /** @param {any} value */
 export const isPlain = (value) =>
   value !== null && typeof value === 'object' && Object.getPrototypeOf(value) === Object.prototype;
@@ -34,30 +45,33 @@ export async function pick(source) {
   const builds = /** @type {Builds} */ (source);
   const best = (supports('relaxed-simd') && builds['relaxed-simd']) || builds.simd128;
   if (best) return best;
-  throw (await import('./diagnostics/hints.js')).noBuild(builds);
+  throw (await hints()).noBuild(builds);
 }
 
 /**
  * The URL or path of a source, if it has one.
  * @param {unknown} source
  */
-export const locationOf = (source) => (typeof source === 'string' || source instanceof URL ? String(source) : '');
+export const locationOf = (source) => (typeof source === 'string' || is(source, 'URL') ? String(source) : '');
 
 /** @param {string} location */
 export const isLocal = (location) => location && hasFiles && !/^(https?|data|blob):/.test(location);
 
 /**
- * The error with what to do about it, if that can be loaded.
+ * An error with what to do about it, if that can be loaded.
  * @param {'notFetched' | 'notCompiled'} what
- * @param {ArtifactError} error
+ * @param {string} task
+ * @param {any} cause
  * @param {any[]} about
  * @returns {Promise<Error>}
  */
-const explain = (what, error, ...about) =>
-  import('./diagnostics/hints.js').then(
+function explain(what, task, cause, ...about) {
+  const error = new ArtifactError(`cannot ${task}: ${cause.message}`, { cause });
+  return hints().then(
     (hints) => /** @type {any} */ (hints)[what](error, ...about),
     () => error,
   );
+}
 
 /**
  * The bytes of a source that is in memory already.
@@ -81,15 +95,10 @@ export async function respond(source, manner) {
   try {
     response = await (location ? fetch(location, manner) : /** @type {Promise<Response>} */ (source));
   } catch (error) {
-    throw await explain(
-      'notFetched',
-      new ArtifactError(`cannot fetch ${location || 'the response'}: ${/** @type {Error} */ (error).message}`, {
-        cause: error,
-      }),
-    );
+    throw await explain('notFetched', `fetch ${location || 'the response'}`, error);
   }
   if (!is(response, 'Response') || !response.ok || response.bodyUsed)
-    throw (await import('./diagnostics/hints.js')).noSource(response, location);
+    throw (await hints()).noSource(response, location);
   return response;
 }
 
@@ -100,41 +109,23 @@ export async function respond(source, manner) {
  * @returns {Promise<WebAssembly.Module>}
  */
 export async function compile(source, signal) {
-  if (typeof WebAssembly !== 'object' || !supports('simd128'))
-    throw (await import('./diagnostics/hints.js')).noEngine();
+  if (!globalThis.WebAssembly || !supports('simd128')) throw (await hints()).noEngine();
   if (is(source, 'WebAssembly.Module')) return /** @type {WebAssembly.Module} */ (source);
   let bytes = /** @type {Bytes} */ (source);
   let where = locationOf(source);
+  let streams;
   if (!inMemory(source) && !isLocal(where)) {
     const response = await respond(bytes, { signal });
     where = response.url || where;
-    // compileStreaming insists on this type; with any other the bytes are compiled when all are there.
-    if (response.headers.get('Content-Type') === 'application/wasm' && WebAssembly.compileStreaming) {
-      return explained(() => WebAssembly.compileStreaming(response), where);
-    }
     bytes = response;
+    // It insists on this type; with any other the bytes are compiled when all are there.
+    streams = response.headers.get('Content-Type') === 'application/wasm' && WebAssembly.compileStreaming;
   }
-  const whole = inMemory(bytes) ?? (await (await import('./bytes.js')).readBytes(bytes, signal));
-  return explained(() => WebAssembly.compile(whole), where, whole);
-}
-
-/**
- * @template T
- * @param {() => Promise<T>} work
- * @param {string} where
- * @param {Uint8Array} [bytes] if they are known
- */
-async function explained(work, where, bytes) {
+  const whole =
+    !streams && (inMemory(bytes) ?? (await (await file('bytes', () => import('./bytes.js'))).readBytes(bytes, signal)));
   try {
-    return await work();
+    return await (whole ? WebAssembly.compile(whole) : WebAssembly.compileStreaming(/** @type {Response} */ (bytes)));
   } catch (error) {
-    throw await explain(
-      'notCompiled',
-      new ArtifactError(`cannot compile ${where || 'the module'}: ${/** @type {Error} */ (error).message}`, {
-        cause: error,
-      }),
-      where,
-      bytes,
-    );
+    throw await explain('notCompiled', `compile ${where || 'the module'}`, error, where, whole);
   }
 }

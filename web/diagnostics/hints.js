@@ -2,6 +2,7 @@
 // happens.
 
 import { ArgumentError, ArtifactError, LimitError, UnsupportedError } from '../errors.js';
+import { beginning } from '../bytes.js';
 import { supports } from '../features.js';
 import { ANEW } from '../manifest.js';
 import { TOP } from '../manifest_fields.js';
@@ -162,7 +163,7 @@ export function notFetched({ message, cause }) {
  */
 export function notCompiled({ message, cause }, where, bytes) {
   if (bytes && String(bytes.subarray(0, 4)) !== '0,97,115,109') {
-    const isPage = /^\s*</.test(new TextDecoder().decode(bytes.subarray(0, 64)));
+    const isPage = /^\s*</.test(beginning(bytes));
     const why = isPage
       ? 'it is an HTML page, so the address is probably wrong'
       : bytes.length

@@ -5,6 +5,7 @@ import { counted } from '../arrays.js';
 import { ArgumentError, LimitError } from '../errors.js';
 import { Fields } from '../manifest.js';
 import { THREADS } from '../manifest_fields.js';
+import { file, hints } from '../on_demand.js';
 import { builtin } from '../source.js';
 import { late } from '../limits/budget.js';
 import { hasLocks } from './locks.js';
@@ -100,7 +101,7 @@ export async function instantiate(module, manifest, options) {
   try {
     ({ exports } = await WebAssembly.instantiate(module, { host: { memory } }));
   } catch (error) {
-    throw (await import('../diagnostics/hints.js')).notStarted(error, manifest);
+    throw (await hints()).notStarted(error, manifest);
   }
   const words = new Int32Array(memory.buffer, control, 64);
   if (!mayWait(words)) words[AWAKE] = 1;
@@ -150,7 +151,7 @@ export async function instantiate(module, manifest, options) {
  * @returns {Promise<any>}
  */
 async function startWorker(script) {
-  if (!script) return (await import('../remote.js')).start(true);
+  if (!script) return (await file('remote', () => import('../remote.js'))).start(true);
   const Thread = builtin('node:worker_threads')?.Worker;
   if (Thread) return new Thread(new URL(script));
   try {
