@@ -344,11 +344,11 @@ def test_a_page_that_is_not_isolated(chromium: Browser, site: Site) -> None:
         page.close()
 
 
-def test_firefox(site: Site) -> None:
+@pytest.mark.parametrize("transport", TRANSPORTS)
+def test_other_browsers(other_browser: Firefox | WebKit, site: Site, transport: str) -> None:
     """By both transports, with workers that end; that they have ended is told by the lock that each holds."""
-    with Firefox() as firefox:
-        page = firefox.open(site.url)
-        for transport in TRANSPORTS:
-            nothing(page.evaluate(f"({IN_A_PAGE})(['replicas.mjs', 'behaviours', '{transport}'])"))
-            job = {"transport": transport, "times": 6, "devices": 2, "groups": 3}
-            nothing(page.evaluate(f"({IN_A_PAGE})(['replicas.mjs', 'terminations', {json.dumps(job)}])")["wrong"])
+    tab = other_browser.open(site.url)
+    nothing(tab.call(IN_A_PAGE, ["replicas.mjs", "behaviours", transport]))
+    job = {"transport": transport, "times": 6, "devices": 2, "groups": 3}
+    nothing(tab.call(IN_A_PAGE, ["replicas.mjs", "terminations", job])["wrong"])
+    tab.close()
