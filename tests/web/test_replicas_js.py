@@ -29,6 +29,7 @@ from tests.support.programs_sharded import PROGRAMS
 from tests.support.replica_programs import Array, entry, reduced, ring, steps
 from tests.support.scripted_devices import LIES, SHARD_LIES, lies, scripted
 from tests.support.web_server import Answer, Site
+from tests.support.webkit import WebKit
 from xla_wasm import Options
 from xla_wasm.artifact import Artifact
 from xla_wasm.host.arrays import dtype_of
