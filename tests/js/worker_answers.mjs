@@ -1,7 +1,11 @@
 // What a worker of any kind answers to a page: worker_kinds.mjs asks it. `api` is the loader that the worker has.
 
 const X = Float32Array.of(1, -3, 3, 0.5, 0, 9);
-const message = (work) => Promise.resolve(work).then(() => 'no error', (error) => `${error.name}: ${error.message}`);
+const message = (work) =>
+  Promise.resolve(work).then(
+    () => 'no error',
+    (error) => `${error.name}: ${error.message}`,
+  );
 
 /** The results of the toy, with its weights from beside it and one that is set; every way in which a part is needed. */
 async function runs({ load, supports }, base) {

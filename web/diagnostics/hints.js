@@ -173,8 +173,11 @@ export function notCompiled({ message, cause }, where, bytes) {
   }
   const why = /** @type {Error} */ (cause).message;
   if (/unsafe-eval|Content.Security|CSP/i.test(why)) {
+    const place = /^\w+-extension:/.test(globalThis.location?.protocol)
+      ? 'its script-src in content_security_policy.extension_pages in manifest.json'
+      : 'its script-src';
     return new UnsupportedError(
-      `the page's Content-Security-Policy forbids WebAssembly: add 'wasm-unsafe-eval' to its script-src (${why})`,
+      `the page's Content-Security-Policy forbids WebAssembly: add 'wasm-unsafe-eval' to ${place} (${why})`,
       { cause },
     );
   }
