@@ -160,6 +160,18 @@ def test_a_page_that_is_not_isolated(chromium: Browser, site: Site) -> None:
     assert "runs on one thread" in text and "Cross-Origin-Opener-Policy: same-origin" in text
 
 
+def test_a_browser_without_shared_memory(chromium: Browser, site: Site) -> None:
+    """Threads are one, and devices exchange messages."""
+    page = chromium.new_page()
+    page.goto(site.url)
+    outcome = page.evaluate(IN_A_PAGE, ["threads.mjs", "noSharedMemory", None])
+    page.close()
+    nothing(outcome["wrong"])
+    text, transport, error = outcome["said"]
+    assert text.endswith("runs on one thread: this browser has no shared memory") and transport == "messages"
+    assert error == "this browser has no shared memory: load with transport: 'messages'"
+
+
 def test_a_process_ends_though_threads_sleep(site: Site, tmp_path: Path) -> None:
     import subprocess
 

@@ -40,6 +40,18 @@ function mayWait(words) {
   }
 }
 
+/** Why there can be one thread only, if that is so. */
+function lackOfThreads() {
+  if (!builtin('node:worker_threads') && typeof Worker === 'undefined') return 'there are no workers here';
+  if (globalThis.crossOriginIsolated === false)
+    return (
+      'more need a page that is cross-origin isolated, so serve it with the headers Cross-Origin-Opener-Policy: ' +
+      'same-origin and Cross-Origin-Embedder-Policy: require-corp'
+    );
+  // As in WebKitGTK, where such a page can have shared memory of WebAssembly, but send it to nobody.
+  return typeof SharedArrayBuffer === 'undefined' ? 'this browser has no shared memory' : '';
+}
+
 /**
  * How many threads a run has.
  * @param {Manifest} manifest
@@ -61,12 +73,9 @@ function count(manifest, { threads, untrusted, device }) {
     throw new ArgumentError(`'${manifest.name}' has room for at most ${counted(most, 'thread')}, not ${threads}`);
   if (untrusted) return 1;
   const wanted = Math.min(threads ?? (Math.floor(processors() / (device?.grid.count ?? 1)) || 1), most);
-  if (wanted > 1 && globalThis.crossOriginIsolated === false) {
-    if (!warned)
-      console.warn(
-        `'${manifest.name}' runs on one thread: more need a page that is cross-origin isolated, so serve it with ` +
-          `the headers Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp`,
-      );
+  const lacks = wanted > 1 && lackOfThreads();
+  if (lacks) {
+    if (!warned) console.warn(`'${manifest.name}' runs on one thread: ${lacks}`);
     warned = true;
     return 1;
   }
