@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from collections.abc import Iterator
@@ -35,7 +36,9 @@ RENDER = """async (blocks) => {
 def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     folder = tmp_path_factory.mktemp("audio") / "audio"
     shutil.copytree(ROOT / "examples" / "audio", folder, ignore=shutil.ignore_patterns("model.*", "xla-wasm"))
-    output([sys.executable, folder / "room.py"])
+    found = re.search(r"\$ python (.*)", (folder / "README.md").read_text(encoding="utf-8"))
+    assert found
+    output([sys.executable, found[1].replace("examples/audio", str(folder))])
     with Site(folders={"/": folder}).serving() as site:
         yield site
 

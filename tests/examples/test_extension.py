@@ -97,3 +97,11 @@ def test_without_the_policy(extensions: Extensions) -> None:
     for place in ("#here", "#there"):
         expect(page.locator(place)).to_contain_text("'wasm-unsafe-eval'")
         expect(page.locator(place)).to_contain_text("content_security_policy.extension_pages in manifest.json")
+
+
+def test_the_document() -> None:
+    """What docs/web.md says of a manifest is in this one."""
+    text = (ROOT / "docs" / "web.md").read_text(encoding="utf-8")
+    found = re.search(r"```json\n(.*?)```", text, re.DOTALL)
+    manifest = json.loads((EXTENSION / "manifest.json").read_text(encoding="utf-8"))
+    assert found and json.loads(found[1]).items() <= manifest.items() and manifest["manifest_version"] == 3

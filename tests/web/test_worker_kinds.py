@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from playwright.sync_api import Browser
 
 import xla_wasm
+from tests.support.document_blocks import block
 from tests.support.js_calls import Call, call_fixture, isolated_site
 from tests.support.node_host import nodes
 from tests.support.paths import ROOT
 from tests.support.processes import output
 from tests.support.toy_artifact import SHAPE, toy, toy_expected
-from tests.support.web_server import Site
+from tests.support.web_server import TYPES, Answer, Site
 from xla_wasm import Options
 from xla_wasm.hlo.ir import Module
 from xla_wasm.jax import lower
@@ -125,3 +129,58 @@ def test_all_files_stand_in_one() -> None:
 def test_runs_in_place_allocate_nothing(version: str, site: Site) -> None:
     """Runs that take arguments do."""
     output([nodes()[version][0], *HEAP, ROOT / "tests/js/in_place.test.mjs"], env={"SITE": site.url})
+
+
+NAMES = 'xla_wasm.parameter_names="[\\"samples\\"]",xla_wasm.result_names="[\\"sound\\"]"'
+NEGATED = (
+    f"HloModule m, frontend_attributes={{{NAMES}}}"
+    + """
+ENTRY e {
+  x = f32[128] parameter(0)
+  ROOT y = f32[128] negate(x)
+}
+"""
+)
+ASK = {
+    "service-worker": """async (samples) => {
+      const { installing } = await navigator.serviceWorker.register('/service-worker.js', { type: 'module' });
+      installing.postMessage({ samples });
+      return new Promise((done) => (navigator.serviceWorker.onmessage = ({ data }) => done(data.sound)));
+    }""",
+    "shared-worker": """(samples) => {
+      const worker = new SharedWorker('shared-worker.js', { type: 'module' });
+      worker.port.postMessage({ samples });
+      return new Promise((done) => (worker.port.onmessage = ({ data }) => done(data.sound)));
+    }""",
+    "processor": """async (samples) => {
+      const context = new OfflineAudioContext(1, 128, 48000);
+      // PAGE
+      const buffer = context.createBuffer(1, 128, 48000);
+      buffer.copyToChannel(samples, 0);
+      const source = new AudioBufferSourceNode(context, { buffer });
+      source.connect(node).connect(context.destination);
+      source.start();
+      await new Promise((resolve) => setTimeout(resolve, 500)); // the processor does not say when it has loaded
+      return (await context.startRendering()).getChannelData(0);
+    }""",
+}
+
+
+def test_the_documents(chromium: Browser, tmp_path: Path) -> None:
+    """The workers of docs/web.md, with what its command writes."""
+    (tmp_path / "model.hlo.pb").write_bytes(Module.from_text(NEGATED).to_proto())
+    command = block("docs/web.md", "console", 2).code.removeprefix("$ xla-wasm ").split()
+    output([sys.executable, "-m", "xla_wasm", *command], tmp_path)
+    service, page_code, processor, shared = (block("docs/web.md", "js", number).code for number in range(6, 10))
+    for name, code in zip(ASK, (service, shared, processor), strict=True):
+        (tmp_path / f"{name}.js").write_text(code)
+    with (
+        Site({"/": Answer(b"", TYPES[".html"])}, {"/": tmp_path}).serving() as site,
+        chromium.new_context(service_workers="allow") as context,
+    ):
+        page = context.new_page()
+        page.goto(site.url)
+        for name, ask in ASK.items():
+            asked = ask.replace("// PAGE", page_code)
+            call = f"async (numbers) => Array.from(await ({asked})(Float32Array.from(numbers)))"
+            assert page.evaluate(call, list(range(128))) == [-i for i in range(128)], name
