@@ -345,11 +345,18 @@ def test_a_page_that_is_not_isolated(chromium: Browser, site: Site) -> None:
         page.close()
 
 
-@pytest.mark.parametrize("transport", TRANSPORTS)
-def test_other_browsers(other_browser: Firefox | WebKit, site: Site, transport: str) -> None:
+def test_firefox(firefox: Firefox, site: Site) -> None:
     """By both transports, with workers that end; that they have ended is told by the lock that each holds."""
-    tab = other_browser.open(site.url)
-    nothing(tab.call(IN_A_PAGE, ["replicas.mjs", "behaviours", transport]))
-    job = {"transport": transport, "times": 6, "devices": 2, "groups": 3}
-    nothing(tab.call(IN_A_PAGE, ["replicas.mjs", "terminations", job])["wrong"])
+    tab = firefox.open(site.url)
+    for transport in TRANSPORTS:
+        nothing(tab.call(IN_A_PAGE, ["replicas.mjs", "behaviours", transport]))
+        job = {"transport": transport, "times": 6, "devices": 2, "groups": 3}
+        nothing(tab.call(IN_A_PAGE, ["replicas.mjs", "terminations", job])["wrong"])
+    tab.close()
+
+
+def test_webkit(webkit: WebKit, site: Site) -> None:
+    """By messages; the page of workers is tested there by both transports."""
+    tab = webkit.open(site.url)
+    nothing(tab.call(IN_A_PAGE, ["replicas.mjs", "behaviours", "messages"]))
     tab.close()

@@ -183,10 +183,14 @@ export function notCompiled({ message, cause }, where, bytes) {
   }
   const lacking = missing();
   let hint = '';
-  if (/magic/.test(why))
+  if (/magic|doesn't start with/.test(why))
     hint = ': it is not a WebAssembly module, perhaps an HTML page, so the address is probably wrong';
-  else if (/network|fetch|abort|terminated/i.test(why)) hint = ': the connection broke';
-  else if (/past (the )?end|fell off|unexpected end|expected \d+ (more )?bytes?|out of bounds|truncated/i.test(why))
+  else if (/network|fetch|abort|terminated|load failed/i.test(why)) hint = ': the connection broke';
+  else if (
+    /past (the )?end|fell off|unexpected end|expected \d+ (more )?bytes?|out of bounds|truncated|body length too big|remaining size/i.test(
+      why,
+    )
+  )
     hint = ': the file is probably cut short';
   // An engine refuses instructions of a feature it lacks before anybody can read the manifest.
   else if (lacking.length)
