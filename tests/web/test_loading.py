@@ -167,6 +167,7 @@ def site() -> Iterator[Site]:
 
 
 def prepare(site: Site) -> None:
+    site.asked.clear()
     for worker in ("true", "false"):
         site.answers[f"/twice-{worker}.weights"] = [Answer(bytes(24)), Answer(SIDECAR.tobytes())]
 
