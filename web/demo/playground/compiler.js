@@ -65,6 +65,11 @@ class Late:
 sys.meta_path.insert(sys.meta_path.index(PathFinder), Late)
 `;
 
+/**
+ * Whether the snapshot fits this engine. Pyodide's table of functions is another one where there are no promises in
+ * WebAssembly, as in WebKit; there Python starts from its files.
+ */
+const IS_LIKE_THE_MAKERS = 'Suspending' in WebAssembly;
 const EMPTY_ZIP = Uint8Array.of(0x50, 0x4b, 5, 6, ...new Array(18).fill(0));
 
 /** @param {string} name @returns {ArrayBuffer} */
@@ -85,7 +90,7 @@ function fetchNow(name) {
 async function fetchFiles(sizes) {
   const fetchIt = scope.fetch.bind(scope);
   const [module, memory] = ['pyodide.asm.wasm.gz', 'snapshot.bin.zst'];
-  const total = (sizes[module] ?? 0) + (sizes[memory] ?? 0);
+  const total = (sizes[module] ?? 0) + (IS_LIKE_THE_MAKERS ? (sizes[memory] ?? 0) : 0);
   let [loaded, said] = [0, 0];
   /** @param {string} name @returns {Promise<Response | undefined>} */
   const counted = async (name) => {
@@ -102,7 +107,7 @@ async function fetchFiles(sizes) {
     return new Response(body.pipeThrough(counter));
   };
   const packed = counted(module);
-  const snapshot = await counted(memory);
+  const snapshot = IS_LIKE_THE_MAKERS ? await counted(memory) : undefined;
   scope.fetch = async (/** @type {any} */ url, /** @type {any} */ options) => {
     const { pathname } = new URL(url.url ?? url, FOLDER);
     if (snapshot && pathname.endsWith('/python_stdlib.zip')) return new Response(EMPTY_ZIP);
