@@ -279,7 +279,7 @@ export async function timeLimit({ load }, base, { times }) {
 
 /** As `notIsolated`, in a page that is isolated, of a browser without shared memory, as WebKitGTK is. */
 export async function noSharedMemory(api, base) {
-  const { SharedArrayBuffer } = globalThis;
+  const before = globalThis.SharedArrayBuffer;
   delete globalThis.SharedArrayBuffer;
   try {
     const outcome = await notIsolated(api, base);
@@ -290,7 +290,7 @@ export async function noSharedMemory(api, base) {
     }
     return outcome;
   } finally {
-    globalThis.SharedArrayBuffer = SharedArrayBuffer;
+    globalThis.SharedArrayBuffer = before;
   }
 }
 
