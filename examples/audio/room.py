@@ -19,7 +19,7 @@ ECHO = 8192
 
 
 def impulse() -> np.ndarray:
-    """What the room answers to a clap: noise that dies away."""
+    """The f32[8192] samples that come back of a clap: noise that dies away."""
     noise = np.random.default_rng(0).standard_normal(ECHO)
     answer = noise * np.exp(-5 * np.arange(ECHO) / ECHO)
     return (answer / np.linalg.norm(answer)).astype(np.float32)

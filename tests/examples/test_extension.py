@@ -100,7 +100,7 @@ def test_without_the_policy(extensions: Extensions) -> None:
 
 
 def test_the_document() -> None:
-    """What docs/web.md says of a manifest is in this one."""
+    """This manifest has all that docs/web.md says of one."""
     text = (ROOT / "docs" / "web.md").read_text(encoding="utf-8")
     found = re.search(r"```json\n(.*?)```", text, re.DOTALL)
     manifest = json.loads((EXTENSION / "manifest.json").read_text(encoding="utf-8"))

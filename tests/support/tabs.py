@@ -56,7 +56,7 @@ class Tab(ABC):
         """Closes it."""
 
     def call(self, function: str, *arguments: Any) -> Any:
-        """What a JavaScript function gives for arguments that JSON carries, awaited if it is a promise."""
+        """The value of a JavaScript function for arguments that JSON carries, awaited if it is a promise."""
         return self.evaluate(f"({function})({', '.join(map(json.dumps, arguments))})")
 
     def wait(self, expression: str, timeout: float = 60) -> Any:

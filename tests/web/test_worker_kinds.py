@@ -116,7 +116,7 @@ def test_what_an_audio_worklet_cannot(call: Call) -> None:
 
 
 def test_all_files_stand_in_one() -> None:
-    """What the loader imports on demand is in standalone.js, under the names that it is asked for by."""
+    """standalone.js has all that the loader imports on demand, under the names that it is asked for by."""
     asked = set()
     for path in WEB.rglob("*.js"):
         asked |= set(re.findall(r"\bfile\('(\w+)',", path.read_text(encoding="utf-8")))
