@@ -18,7 +18,7 @@ const folder = join(output, 'package');
 const { build } = createRequire(join(tools, 'esbuild', 'x.js'))('esbuild');
 
 /** What core.js has, in an order in which it compresses well. */
-const CORE = ['errors', 'features', 'manifest', 'on_demand', 'source', 'executor', 'load', 'arrays'];
+const CORE = ['errors', 'features', 'manifest', 'source', 'executor', 'load', 'arrays'];
 const ON_DEMAND = `
   remote bytes parts weights/weights arrays/dynamic arrays/layouts arrays/orders arrays/structures
   devices/exchange devices/replicated devices/shards diagnostics/hints diagnostics/shown

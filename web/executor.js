@@ -2,8 +2,7 @@
 
 import { Place, accept, counted, describe } from './arrays.js';
 import { ArgumentError, ArtifactError, LimitError, RunError } from './errors.js';
-import { file } from './on_demand.js';
-import { clock, isPlain } from './source.js';
+import { clock, file, isPlain } from './source.js';
 
 /** @typedef {import('./manifest.js').Leaf} Leaf */
 /** @typedef {import('./arrays.js').TypedArray} TypedArray */

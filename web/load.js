@@ -3,8 +3,7 @@
 
 import { Executable, readStructures } from './executor.js';
 import { readManifest } from './manifest.js';
-import { file, hints } from './on_demand.js';
-import { compile, isLocal, isPlain, pick } from './source.js';
+import { compile, file, hints, isLocal, isPlain, pick } from './source.js';
 
 /**
  * How far loading is.

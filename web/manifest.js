@@ -4,9 +4,8 @@
 import { ArtifactError } from './errors.js';
 import { TYPES } from './arrays.js';
 import { supports } from './features.js';
-import { decode } from './source.js';
+import { decode, file, hints } from './source.js';
 import { INITS, PARAMETERS, RESULTS, STEPS, TOP } from './manifest_fields.js';
-import { file, hints } from './on_demand.js';
 
 const PAGE = 65536;
 export const MAX_RANK = 32;

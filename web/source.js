@@ -1,13 +1,39 @@
-// Gets bytes and compiled modules from wherever they are: URLs, files under Node, responses, buffers.
+// Gets bytes and compiled modules from wherever they are: URLs, files under Node, responses, buffers. And files of the
+// loader that only some modules or options need.
 
-import { ArtifactError } from './errors.js';
+import { ArtifactError, UnsupportedError } from './errors.js';
 import { supports } from './features.js';
-import { FILES, file, hints } from './on_demand.js';
 
 /** @typedef {string | URL | Response | Promise<Response> | ArrayBuffer | ArrayBufferView<ArrayBuffer>} Bytes */
 /** @typedef {Bytes | WebAssembly.Module} Source */
 /** @typedef {{simd128?: Source, 'relaxed-simd'?: Source}} Builds builds of one module for several targets */
 /** @typedef {{signal?: AbortSignal, cache?: RequestCache, headers?: Record<string, string>}} Manner how to fetch */
+
+/**
+ * Files of the loader that are here already. Others come by `import()`, which service workers and worklets do not have:
+ * standalone.js puts all of them here.
+ * @type {Record<string, any>}
+ */
+export const FILES = {};
+
+/**
+ * @template T
+ * @param {string} name of the file
+ * @param {() => Promise<T>} load imports it
+ * @returns {Promise<T>}
+ */
+export async function file(name, load) {
+  try {
+    return FILES[name] ?? (await load());
+  } catch (cause) {
+    throw new UnsupportedError(
+      `cannot import ${name}.js (${/** @type {Error} */ (cause).message}): service workers and worklets need standalone.js`,
+      { cause },
+    );
+  }
+}
+
+export const hints = () => file('hints', () => import('./diagnostics/hints.js'));
 
 // Node, Bun and Deno have this; a bundler for browsers sees no import.
 export const builtin = (/** @type {string} */ name) =>

@@ -11,7 +11,6 @@ import * as feeds from './requests/feeds.js';
 import * as hints from './diagnostics/hints.js';
 import * as host from './requests/host.js';
 import * as layouts from './arrays/layouts.js';
-import { FILES } from './on_demand.js';
 import * as orders from './arrays/orders.js';
 import * as requests from './requests/requests.js';
 import * as shown from './diagnostics/shown.js';
@@ -20,6 +19,7 @@ import * as structures from './arrays/structures.js';
 import * as threads from './threads/threads.js';
 import * as untrusted from './limits/untrusted.js';
 import * as weights from './weights/weights.js';
+import { FILES } from './source.js';
 
 export * from './xla_wasm.js';
 

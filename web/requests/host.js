@@ -2,7 +2,7 @@
 // or with dynamic dimensions, and what a module asks for while it runs.
 
 import { check } from '../devices/check.js';
-import { file } from '../on_demand.js';
+import { file } from '../source.js';
 
 /**
  * @param {import('../manifest.js').Manifest} manifest

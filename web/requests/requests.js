@@ -6,8 +6,8 @@ import { Place, accept, counted, describe } from '../arrays.js';
 import { ArgumentError, ArtifactError, RunError, XlaWasmError } from '../errors.js';
 import { Fields, readLeaf } from '../manifest.js';
 import { REQUESTS, REQUESTS_OPERANDS, REQUESTS_RESULTS } from '../manifest_fields.js';
-import { file } from '../on_demand.js';
 import { order } from '../arrays/orders.js';
+import { file } from '../source.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
 

@@ -5,8 +5,7 @@ import { counted } from '../arrays.js';
 import { ArgumentError, LimitError } from '../errors.js';
 import { Fields } from '../manifest.js';
 import { THREADS } from '../manifest_fields.js';
-import { file, hints } from '../on_demand.js';
-import { builtin } from '../source.js';
+import { builtin, file, hints } from '../source.js';
 import { late } from '../limits/budget.js';
 import { hasLocks } from './locks.js';
 
