@@ -14,7 +14,7 @@ usage() {
 usage: ./build.sh COMMAND
 
   demo     compile the digits model to dist/digits.wasm and run it on the held-out images
-  test     lint, type-check and run all tests: Python, Node, Chromium and Firefox; --exhaustive: all random programs and combinations (three times as long)
+  test     lint, type-check and run all tests: Python, Node, Chromium, Firefox and WebKitGTK; --exhaustive: all random programs and combinations (three times as long)
            --fast: a case of each test, without browsers; --changed: the test files that changes since main concern (=COMMIT: since that)
   coverage measure the lines and branches of xla_wasm/ that tests reach in their own process; --fast, or names of files
   mutate   change FILE of xla_wasm/ in one place at a time and list the changes that no test notices (tools/mutate.py)
@@ -30,7 +30,7 @@ usage: ./build.sh COMMAND
   pyodide  check the wheel in Pyodide and put both into dist/pyodide/, with the wheel's entry for a pyodide-lock.json
 
 Each installs what it needs first: Python packages into .venv/, Node into .tools/, and for `test`, with apt and where there is none,
-Chromium, Firefox, and the compilers of the hosts in other languages (gcc, rustc, go).
+Chromium, Firefox, WebKitGTK, and the compilers of the hosts in other languages (gcc, rustc, go).
 TEXT
 }
 
@@ -223,7 +223,12 @@ test_all() {
   ensure_package test
   chmod_wasmtime
   ensure_chromium
+  # The shell of it, in which most pages are opened, has no extensions.
+  apt_install chromium chromium
   apt_install firefox-esr firefox-esr
+  # The engine of Safari, and a display for its windows.
+  apt_install WebKitWebDriver webkit2gtk-driver
+  apt_install Xvfb xvfb
   # Shells that the command line is completed in.
   apt_install zsh zsh
   apt_install fish fish
@@ -250,7 +255,7 @@ test_all() {
   quietly $PY -m pip install --quiet --no-deps tokenizers==0.23.3
   export PATH=$PWD/.venv/bin:$PATH
   lint
-  say "pytest, with Node, Chromium and Firefox"
+  say "pytest, with Node, Chromium, Firefox and WebKitGTK"
   # Three on two cores, since browsers, servers and ranks are waited for. Each takes one file after another: see tests/conftest.py.
   pytest -n "${JOBS:-3}" --dist loadfile --no-loadscope-reorder "$@"
   say "all tests passed"

@@ -25,6 +25,9 @@ from tests.support import choosing, seeds
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
 
+    from tests.support.firefox import Firefox
+    from tests.support.webkit import WebKit
+
 os.environ.setdefault("JAX_PLATFORMS", "cpu")
 os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 # Whatever compiles a module has every kernel of it verified.
@@ -172,6 +175,31 @@ def chromium(chromium_flags: list[str]) -> Iterator[Browser]:
         browser.new_context = functools.partial(browser.new_context, service_workers="block")  # type: ignore[method-assign]
         yield browser
         browser.close()
+
+
+@pytest.fixture(scope="session")
+def firefox() -> Iterator[Firefox]:
+    """A Firefox for all tests of this process."""
+    from tests.support.firefox import Firefox
+
+    with Firefox() as browser:
+        yield browser
+
+
+@pytest.fixture(scope="session")
+def webkit() -> Iterator[WebKit]:
+    """A WebKitGTK for all tests of this process."""
+    from tests.support.webkit import WebKit
+
+    with WebKit() as browser:
+        yield browser
+
+
+@pytest.fixture(params=["firefox", "webkit"])
+def other_browser(request: pytest.FixtureRequest) -> Firefox | WebKit:
+    """Each browser that is not Chromium."""
+    browser: Firefox | WebKit = request.getfixturevalue(request.param)
+    return browser
 
 
 @pytest.fixture

@@ -11,10 +11,12 @@ const { publint } = await import(pathToFileURL(installed.resolve('publint')));
 const { formatMessage } = await import(pathToFileURL(installed.resolve('publint/utils')));
 
 /**
- * worker.js is a script that stands alone, so it has neither imports nor exports; publint guesses that it is CommonJS.
+ * Of files that stand alone, publint guesses that they are CommonJS: two are scripts without imports and exports, and in
+ * standalone.js it takes all that follows an address in a string for a comment.
  */
-const isTheWorker = ({ code, args, path }) =>
-  code.startsWith('FILE_INVALID') && [args.actualFilePath, ...path].some((part) => /worker\.js$/.test(String(part)));
+const standsAlone = ({ code, args, path }) =>
+  code.startsWith('FILE_INVALID') &&
+  [args.actualFilePath, ...path].some((part) => /(worker|standalone(\.classic)?)\.js$/.test(String(part)));
 
 const { buffer, byteOffset, byteLength } = readFileSync(tarball);
 const { messages, pkg } = await publint({
@@ -22,7 +24,7 @@ const { messages, pkg } = await publint({
   strict: true,
 });
 const found = messages
-  .filter((message) => !isTheWorker(message))
+  .filter((message) => !standsAlone(message))
   .map((message) => `${message.type}: ${formatMessage(message, pkg)}`);
 if (found.length) {
   console.error(found.join('\n'));

@@ -3,7 +3,7 @@
 //
 // core.js is all that loading and running takes, in one file. What only some modules or options need stays in files of
 // its own, which core.js imports on demand and which import core.js. worker.js stands alone, so that it can be copied
-// anywhere.
+// anywhere; so does standalone.js, which is an ES module, and standalone.classic.js the same as a classic script.
 
 import { execFileSync } from 'node:child_process';
 import { cpSync, mkdirSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -17,7 +17,8 @@ const web = join(root, 'web');
 const folder = join(output, 'package');
 const { build } = createRequire(join(tools, 'esbuild', 'x.js'))('esbuild');
 
-const CORE = ['arrays', 'errors', 'executor', 'features', 'load', 'manifest', 'source'];
+/** What core.js has, in an order in which it compresses well. */
+const CORE = ['errors', 'features', 'manifest', 'source', 'executor', 'load', 'arrays'];
 const ON_DEMAND = `
   remote bytes parts weights/weights arrays/dynamic arrays/layouts arrays/orders arrays/structures
   devices/exchange devices/replicated devices/shards diagnostics/hints diagnostics/shown
@@ -52,16 +53,41 @@ const apart = (top) => ({
   },
 });
 
-/** The worker starts no workers but those that help it, of which it is the script. */
+/** What stands alone starts no workers, or those alone that help a worker, of which it is itself the script. */
 const alone = {
   name: 'alone',
   setup({ onResolve, onLoad }) {
     onResolve({ filter: /\/(remote|replicated)\.js$/ }, () => ({ path: 'none', namespace: 'none' }));
-    onLoad({ filter: /./, namespace: 'none' }, () => ({
-      contents: 'export const start = undefined, loadRemote = undefined, loadReplicated = undefined;',
-    }));
+    onLoad({ filter: /./, namespace: 'none' }, () => ({ contents: 'export const start = undefined;' }));
   },
 };
+
+/**
+ * Has core.js export what other files of the package import under the names that it has inside, and nothing that none of
+ * them imports. Writes xla_wasm.js, where things have the names that others know.
+ */
+function shortenNames() {
+  const core = join(folder, 'core.js');
+  const text = readFileSync(core, 'utf8');
+  const [clause] = /(?<=export\{)[^{}]+(?=\};\s*$)/.exec(text);
+  const inside = Object.fromEntries(clause.split(',').map((item) => item.split(' as ').toReversed()));
+  const statements = readFileSync(join(web, 'xla_wasm.js'), 'utf8').match(/(?<=^export \{)[^}]+/gm);
+  const known = statements.flatMap((names) => names.match(/\w+/g));
+  const used = new Set(known.map((name) => inside[name]));
+  const rename = (_, name, local = name) => {
+    used.add(inside[name]);
+    return `${inside[name]} as ${local}`;
+  };
+  for (const path of ON_DEMAND.map((name) => join(folder, `${place(name)}.js`))) {
+    const shortened = readFileSync(path, 'utf8').replace(/(?<=import\{)[^{}]+(?=\}from"\.\.?\/core\.js")/g, (names) =>
+      names.replace(/([$\w]+)(?: as ([$\w]+))?/g, rename),
+    );
+    writeFileSync(path, shortened);
+  }
+  writeFileSync(core, text.replace(clause, [...used].join()));
+  const exported = known.map((name) => `${inside[name]} as ${name}`);
+  writeFileSync(join(folder, 'xla_wasm.js'), `export{${exported}}from"./core.js";\n`);
+}
 
 rmSync(output, { recursive: true, force: true });
 mkdirSync(folder, { recursive: true });
@@ -80,19 +106,24 @@ for (const top of ['.', '..']) {
   }));
   await build({ ...SHARED, entryPoints, plugins: [apart(top)] });
 }
-await build({ ...SHARED, entryPoints: ['worker.js'], plugins: [alone] });
-const exported = readFileSync(join(web, 'xla_wasm.js'), 'utf8');
-const statements = exported.match(/^export [^;]+;/gm).map((text) => text.replace(/\s+/g, ' ').replace(', }', ' }'));
-writeFileSync(
-  join(folder, 'xla_wasm.js'),
-  statements.map((text) => text.replace(/\.\/\w+\.js/, './core.js') + '\n').join(''),
-);
+await build({ ...SHARED, entryPoints: ['worker.js', 'standalone.js'], plugins: [alone] });
+await build({
+  ...SHARED,
+  outdir: undefined,
+  outfile: join(folder, 'standalone.classic.js'),
+  entryPoints: ['standalone.js'],
+  format: 'iife',
+  globalName: 'xlaWasm',
+  plugins: [alone],
+  logOverride: { 'empty-import-meta': 'silent' },
+});
+shortenNames();
 
 const options =
   '--allowJs --checkJs --strict --declaration --emitDeclarationOnly --target es2022 --module esnext --lib ' +
   'es2022,dom,dom.iterable';
 const tsc = join(tools, 'node_modules', 'typescript', 'bin', 'tsc');
-const entries = ['xla_wasm.js', 'http/handler.js', 'parts.js'].map((name) => join(web, name));
+const entries = ['xla_wasm.js', 'standalone.js', 'http/handler.js', 'parts.js'].map((name) => join(web, name));
 execFileSync(process.execPath, [tsc, ...entries, ...options.split(' '), '--outDir', join(folder, 'types')], {
   stdio: 'inherit',
 });
@@ -115,9 +146,8 @@ execFileSync('npm', ['pack', '--silent', '--pack-destination', output], {
 });
 const size = (name) => gzipSync(readFileSync(join(folder, name)), { level: 9 }).length;
 const sizes = Object.fromEntries(
-  ['xla_wasm.js', 'core.js', ...ON_DEMAND.map((name) => `${place(name)}.js`), 'worker.js'].map((name) => [
-    name,
-    size(name),
-  ]),
+  ['xla_wasm.js', 'core.js', ...ON_DEMAND.map((name) => `${place(name)}.js`), 'worker.js', 'standalone.js'].map(
+    (name) => [name, size(name)],
+  ),
 );
 process.stdout.write(JSON.stringify({ package: `xla-wasm-${version}.tgz`, gzipped: sizes }, null, 1) + '\n');

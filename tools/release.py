@@ -144,10 +144,11 @@ def release(tools: Path, output: Path) -> None:
 
 
 def check_npm(tools: Path, package: Path) -> None:
-    """Checks an npm package with publint and attw: it is for ES modules only, and no module imports its worker."""
+    """Checks an npm package with publint and attw: it is for ES modules only, and no module imports its scripts."""
     run("node", ROOT / "tools" / "npm_check.mjs", tools, package)
     attw = tools / "release" / "node_modules" / "@arethetypeswrong" / "cli" / "dist" / "index.js"
-    run("node", attw, package, "--profile", "esm-only", "--exclude-entrypoints", "worker.js")
+    scripts = ("worker.js", "standalone.classic.js")
+    run("node", attw, package, "--profile", "esm-only", "--exclude-entrypoints", *scripts)
 
 
 if __name__ == "__main__":

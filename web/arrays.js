@@ -141,7 +141,7 @@ export function accept(leaf, value, what) {
  */
 function store(array, index, item, { kind, bits = 64 }) {
   if (kind === 'pred') {
-    if (item !== true && item !== false && item !== 0 && item !== 1) return false;
+    if (![true, false, 0, 1].includes(item)) return false;
     array[index] = item;
     return true;
   }
@@ -154,7 +154,7 @@ function store(array, index, item, { kind, bits = 64 }) {
     array[index] = typeof array[index] === 'bigint' ? big : Number(item);
     return (
       BigInt(array[index]) === big &&
-      (bits > 4 || big === (array instanceof Int8Array ? BigInt.asIntN(bits, big) : BigInt.asUintN(bits, big)))
+      (bits > 4 || big === BigInt[array instanceof Int8Array ? 'asIntN' : 'asUintN'](bits, big))
     );
   }
   return false;

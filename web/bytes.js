@@ -74,3 +74,9 @@ async function* readFile(location) {
     throw new ArtifactError(`cannot read ${location}: ${/** @type {Error} */ (error).message}`, { cause: error });
   }
 }
+
+/**
+ * How bytes begin, as the text of a page that stands where others were expected does.
+ * @param {Uint8Array} bytes
+ */
+export const beginning = (bytes) => String.fromCharCode(...bytes.subarray(0, 64)).replace(/^\xef\xbb\xbf/, '');

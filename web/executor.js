@@ -2,7 +2,7 @@
 
 import { Place, accept, counted, describe } from './arrays.js';
 import { ArgumentError, ArtifactError, LimitError, RunError } from './errors.js';
-import { isPlain } from './source.js';
+import { clock, file, isPlain } from './source.js';
 
 /** @typedef {import('./manifest.js').Leaf} Leaf */
 /** @typedef {import('./arrays.js').TypedArray} TypedArray */
@@ -56,7 +56,7 @@ export function takeOptions(values, first, structures) {
  */
 export async function readStructures(manifest) {
   if (manifest.structure != null || manifest.parameters.some(({ name }) => name.includes('.')))
-    return new (await import('./arrays/structures.js')).Structures(manifest);
+    return new (await file('structures', () => import('./arrays/structures.js'))).Structures(manifest);
 }
 
 /**
@@ -79,7 +79,7 @@ export class Executable {
   /** @type {Place[]} */
   #inputs = [];
   /** @type {Place[]} */
-  #outputs = [];
+  #outputs;
   /** @type {{leaf: Leaf}[]} */
   #held = [];
   /** @type {Map<string, TypedArray>} */
@@ -93,7 +93,8 @@ export class Executable {
   #budget;
   /** @type {unknown} */
   #failure;
-  #busy = false;
+  /** @type {boolean | undefined} */
+  #busy;
 
   /**
    * Use `load`.
@@ -196,7 +197,8 @@ export class Executable {
    * @returns {Promise<any>}
    */
   async runAsync(...values) {
-    const { inSlices } = this.#budget || values.at(-1)?.signal ? await import('./limits/slices.js') : {};
+    const { inSlices } =
+      this.#budget || values.at(-1)?.signal ? await file('slices', () => import('./limits/slices.js')) : {};
     const begun = this.#begin(values);
     const go = async (/** @type {AbortSignal | undefined} */ signal) => {
       if (signal && this.manifest.steps.length) {
@@ -228,6 +230,16 @@ export class Executable {
     if (pc >= length) throw new ArtifactError(`the module jumps to step ${pc} of ${length}`);
     const next = this.#guard(() => this.#exports.step(pc));
     return next < -1 && this.#requests ? (wait ? this.#requests.serveAsync(wait) : this.#requests.serve()) : next;
+  }
+
+  /**
+   * Runs the module on what lies in the memory of its inputs, and leaves the outputs in theirs: see `input` and
+   * `output`. After the first run it allocates nothing, as code of an AudioWorklet must not.
+   */
+  runInPlace() {
+    this.#refuseUnready();
+    this.#requests?.begin({});
+    while (this.#waits()) this.#requests?.serve();
   }
 
   /** @param {RunOptions} options */
@@ -320,9 +332,9 @@ export class Executable {
     const spent = [];
     for (let pc = names.length ? 0 : -1; pc >= 0; ) {
       const current = pc;
-      const begin = performance.now();
+      const begin = clock.now();
       pc = this.#stepFrom(current);
-      (spent[current] ??= [names[current], 0])[1] += (performance.now() - begin) / 1000;
+      (spent[current] ??= [names[current], 0])[1] += (clock.now() - begin) / 1000;
     }
     this.#requests?.forget();
     return spent.filter(Boolean); // which skips what has never run
@@ -421,7 +433,7 @@ export class Executable {
    * @param {any[]} values
    */
   #begin(values) {
-    this.#refuseFailed();
+    this.#refuseUnready();
     const { out, signal, named = this.#named, ...feeds } = takeOptions(values, !this.#inputs.length, this.#structures);
     signal?.throwIfAborted();
     this.#targets(out);
@@ -435,8 +447,6 @@ export class Executable {
 
   /** @param {any[]} values */
   #write(values) {
-    for (const name of this.#unset)
-      throw new ArgumentError(`weight '${name}' has not been set: call exe.set('${name}', ...) first`);
     const places = this.#inputs;
     const [first] = values;
     if (this.#structures) values = this.#structures.flat(values);
@@ -474,6 +484,13 @@ export class Executable {
     });
   }
 
+  #refuseUnready() {
+    this.#refuseFailed();
+    if (!this.#unset.size) return;
+    const [name] = this.#unset;
+    throw new ArgumentError(`weight '${name}' has not been set: call exe.set('${name}', ...) first`);
+  }
+
   #refuseFailed() {
     const { name } = this.manifest;
     if (this.#failure === DISPOSED) throw new RunError(`'${name}' has been disposed of: load it again`);
@@ -502,9 +519,9 @@ export class Executable {
       const { name, config, steps } = this.manifest;
       const pc = new DataView(this.#buffer).getUint32(config, true);
       const where = stage ?? `in step ${pc} of ${steps.length}, ${steps[pc] ?? 'unknown'}`;
-      const trap = /** @type {Error} */ (error);
+      const { message, cause } = /** @type {Error} */ (error);
       // What has a cause says what to do.
-      throw new RunError(`'${name}' failed ${where}: ${trap.message}${trap.cause ? '' : '; try xla-wasm check'}`, {
+      throw new RunError(`'${name}' failed ${where}: ${message}${cause ? '' : '; try xla-wasm check'}`, {
         cause: error,
       });
     }

@@ -3,7 +3,7 @@
 
 import { Executable, readStructures } from './executor.js';
 import { readManifest } from './manifest.js';
-import { compile, isLocal, isPlain, pick } from './source.js';
+import { compile, file, hints, isLocal, isPlain, pick } from './source.js';
 
 /**
  * How far loading is.
@@ -77,11 +77,12 @@ const OPTIONS = (
  */
 export async function load(source, options = {}) {
   if (!isPlain(options) || Object.keys(options).some((name) => !OPTIONS.includes(name)))
-    throw (await import('./diagnostics/hints.js')).noOption(options, OPTIONS);
-  if (options.untrusted) [source, options] = (await import('./limits/untrusted.js')).limited(source, options);
+    throw (await hints()).noOption(options, OPTIONS);
+  if (options.untrusted)
+    [source, options] = (await file('untrusted', () => import('./limits/untrusted.js'))).limited(source, options);
   const { signal, timeout } = options;
   if (timeout === undefined) return attempt(source, options);
-  const budget = new (await import('./limits/budget.js')).Budget(timeout);
+  const budget = new (await file('budget', () => import('./limits/budget.js'))).Budget(timeout);
   return budget.within(signal, (told) => attempt(source, { ...options, signal: told }, budget));
 }
 
@@ -96,15 +97,15 @@ async function attempt(source, options, budget) {
     signal?.throwIfAborted();
     const chosen = await pick(source);
     const exe = await (options.devices !== undefined
-      ? (await import('./devices/replicated.js')).loadReplicated(chosen, options)
+      ? (await file('replicated', () => import('./devices/replicated.js'))).loadReplicated(chosen, options)
       : options.worker
-        ? (await import('./remote.js')).loadRemote(chosen, options)
+        ? (await file('remote', () => import('./remote.js'))).loadRemote(chosen, options)
         : loadHere(chosen, options, budget));
     if (signal?.aborted) {
       exe.dispose(); // nobody would end its workers
       throw signal;
     }
-    if (isLocal('.')) (await import('./diagnostics/shown.js')).show(exe);
+    if (isLocal('.')) (await file('shown', () => import('./diagnostics/shown.js'))).show(exe);
     return exe;
   } catch (error) {
     // Whatever failed because of that, as a fetch does.
@@ -122,7 +123,7 @@ export async function loadHere(source, { signal, weights, onProgress = () => {},
   onProgress({ phase: 'module', loaded: 0, total: 0 });
   const begun = instantiate(source, options, signal);
   const files = () =>
-    import('./weights/weights.js').then(({ ask }) =>
+    file('weights', () => import('./weights/weights.js')).then(({ ask }) =>
       ask(begun, weights, options.device?.source ?? source, { ...options, signal, onProgress, budget }),
     );
   // They are asked for while the module comes, if it is known where they are.
@@ -138,7 +139,9 @@ export async function loadHere(source, { signal, weights, onProgress = () => {},
     [...manifest.parameters, ...manifest.results].some(({ raw }) => raw.sizes !== undefined || raw.shards != null);
   const more =
     needsMore &&
-    (await (await import('./requests/host.js')).hostParts(manifest, instance.exports.memory.buffer, options));
+    (await (
+      await file('host', () => import('./requests/host.js'))
+    ).hostParts(manifest, instance.exports.memory.buffer, options));
   const exe = new Executable(manifest, instance, {
     given,
     named: options.named,
@@ -159,18 +162,18 @@ export async function loadHere(source, { signal, weights, onProgress = () => {},
 async function instantiate(source, options, signal) {
   const { module, manifest } = await open(source, options, signal);
   if (manifest.threads != null || /** @type {any} */ (options).threads > 1)
-    return (await import('./threads/threads.js')).instantiate(module, manifest, options);
+    return (await file('threads', () => import('./threads/threads.js'))).instantiate(module, manifest, options);
   let instance;
   try {
     instance = await WebAssembly.instantiate(module, {});
   } catch (error) {
-    throw (await import('./diagnostics/hints.js')).notStarted(error, manifest);
+    throw (await hints()).notStarted(error, manifest);
   }
   const { memory } = /** @type {any} */ (instance.exports);
   const { buffer } = memory;
   // No view of a memory that grows would hold after that, nor the limit.
   if (buffer.byteLength !== manifest.memoryBytes || !(buffer instanceof ArrayBuffer) || grows(memory))
-    throw (await import('./diagnostics/hints.js')).otherMemory(manifest, memory, buffer);
+    throw (await hints()).otherMemory(manifest, memory, buffer);
   return { manifest, instance };
 }
 
@@ -181,12 +184,12 @@ async function instantiate(source, options, signal) {
  * @param {AbortSignal} [signal]
  */
 export async function open(source, options, signal) {
-  const strict = options.untrusted && (await import('./limits/untrusted.js'));
+  const strict = options.untrusted && (await file('untrusted', () => import('./limits/untrusted.js')));
   const module = await compile(strict ? await strict.readModule(source, options, signal) : source, signal);
   const manifest = await readManifest(module);
   const lacks = lacking(module);
   if (lacks || WebAssembly.Module.imports(module).length !== (manifest.threads == null ? 0 : 1))
-    throw (await import('./diagnostics/hints.js')).otherModule(module, lacks);
+    throw (await hints()).otherModule(module, lacks);
   if (strict) strict.checkManifest(manifest, options);
   await checkMemory(manifest, options);
   return { module, manifest };
@@ -199,7 +202,7 @@ export async function open(source, options, signal) {
  */
 export async function checkMemory({ memoryBytes }, { memoryLimit = Infinity }, devices = 1) {
   const needed = memoryBytes * devices;
-  if (!(needed <= memoryLimit)) throw (await import('./diagnostics/hints.js')).tooLarge(needed, memoryLimit);
+  if (!(needed <= memoryLimit)) throw (await hints()).tooLarge(needed, memoryLimit);
 }
 
 /**

@@ -4,6 +4,7 @@
 import { ArtifactError } from './errors.js';
 import { TYPES } from './arrays.js';
 import { supports } from './features.js';
+import { decode, file, hints } from './source.js';
 import { INITS, PARAMETERS, RESULTS, STEPS, TOP } from './manifest_fields.js';
 
 const PAGE = 65536;
@@ -347,15 +348,15 @@ export async function readManifest(module) {
   let raw;
   let manifest;
   try {
-    raw = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(section));
+    raw = JSON.parse(decode(section));
     manifest = parseManifest(raw);
   } catch (error) {
-    throw (await import('./diagnostics/hints.js')).noManifest(error, section, raw);
+    throw (await hints()).noManifest(error, section, raw);
   }
   const leaves = [...manifest.parameters, ...manifest.results];
   if (leaves.some((leaf) => leaf.minor_to_major.some((d, i) => d + i + 1 !== leaf.dimensions.length)))
-    (await import('./arrays/orders.js')).order(leaves);
+    (await file('orders', () => import('./arrays/orders.js'))).order(leaves);
   const lacking = manifest.features.filter((feature) => !supports(feature));
-  if (lacking.length) throw (await import('./diagnostics/hints.js')).featureless(lacking);
+  if (lacking.length) throw (await hints()).featureless(lacking);
   return manifest;
 }

@@ -66,6 +66,8 @@ export interface Model<Inputs, Results, Held, Trees extends Structure = AnyStruc
   input: <K extends keyof Inputs>(name: K) => Extract<Inputs[K], ArrayBufferView>;
   /** the memory of a result, to be read until the next call */
   output: <K extends keyof Results>(name: K) => Results[K];
+  /** runs the model on what lies in the memory of its inputs; allocates nothing */
+  runInPlace: () => void;
   /** instruction and seconds of every step of a run, loops summed */
   profile: (...values: RunArguments<Inputs, Trees>) => [string, number][];
   /** lets go of the model and its memory */

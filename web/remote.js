@@ -1,7 +1,15 @@
 // An executable in a worker of its own: `load(source, {worker: true})`. The worker runs worker.js; this is the page's
 // side.
 
-import * as errors from './errors.js';
+import {
+  ArgumentError,
+  ArtifactError,
+  ExchangeError,
+  LimitError,
+  RunError,
+  UnsupportedError,
+  XlaWasmError,
+} from './errors.js';
 import { byName, readStructures, takeOptions } from './executor.js';
 import { after, late } from './limits/budget.js';
 import { SourcesAndSinks } from './requests/feeds.js';
@@ -13,7 +21,13 @@ import { builtin, inMemory, isLocal, locationOf } from './source.js';
 /** @typedef {import('./source.js').Bytes} Bytes */
 /** @typedef {{resolve: (value: any) => void, reject: (error: unknown) => void, method: string}} Waiting */
 
-const { ArgumentError, ArtifactError, RunError, UnsupportedError } = errors;
+/** The errors that come out of a worker, by name. @type {Record<string, any>} */
+const ERRORS = Object.fromEntries(
+  [ArgumentError, ArtifactError, ExchangeError, LimitError, RunError, UnsupportedError, XlaWasmError].map((kind) => [
+    kind.prototype.name,
+    kind,
+  ]),
+);
 
 /** Methods whose arguments are not arrays of a caller. */
 const AS_THEY_ARE = ['load', 'join', 'connect'];
@@ -82,7 +96,7 @@ export function start(where) {
   const address = import.meta.url;
   if (Thread) return new Thread(where === true ? new URL('./worker.js', address) : new URL(where, address));
   if (typeof Worker === 'undefined')
-    throw new errors.UnsupportedError('there are no workers here: load without the option worker');
+    throw new UnsupportedError('there are no workers here: load without the option worker');
   try {
     // Bundlers look for exactly this.
     return where === true
@@ -139,7 +153,7 @@ export class WorkerClient {
     try {
       this.#worker = start(/** @type {any} */ (where));
     } catch (error) {
-      throw error instanceof errors.XlaWasmError ? error : failed(/** @type {Error} */ (error).message, error);
+      throw error instanceof XlaWasmError ? error : failed(/** @type {Error} */ (error).message, error);
     }
     const receive = (/** @type {any} */ data) => {
       if (data.progress || data.exchanged) {
@@ -284,8 +298,9 @@ export class WorkerClient {
 
 /** @param {{name: string, message: string, cause?: string, wait?: import('./devices/exchange.js').Wait}} error */
 function revive({ name, message, cause, wait }) {
-  const Kind = /** @type {any} */ (errors)[name];
-  const revived = Kind ? new Kind(message, { cause }) : new RunError(`${name}: ${message}`, { cause });
+  const revived = Object.hasOwn(ERRORS, name)
+    ? new ERRORS[name](message, { cause })
+    : new RunError(`${name}: ${message}`, { cause });
   return wait ? Object.assign(revived, { wait }) : revived;
 }
 
@@ -391,6 +406,14 @@ export class RemoteExecutable {
    */
   output(name) {
     return this.input(name);
+  }
+
+  /**
+   * Not here either: what is in place is there.
+   * @returns {never}
+   */
+  runInPlace() {
+    throw new UnsupportedError(`'${this.manifest.name}' runs in a worker, where nothing is in place: use run`);
   }
 
   /**

@@ -29,6 +29,7 @@ PYTHONS = ROOT / ".tools" / "pythons"
 README = "README.md"
 SCRIPTS: dict[str, tuple[str, ...]] = {
     README: (),
+    "audio/room.py": (),
     "data_parallel.py": (),
     "digits/demo.py": (),
     "digits/page.py": (),

@@ -13,7 +13,7 @@ export function checks() {
       try {
         await work();
       } catch (error) {
-        wrong.push(`${name}: ${error.stack ?? error}`);
+        wrong.push(`${name}: ${error} ${error.stack}`);
       }
     },
     equal(got, want) {

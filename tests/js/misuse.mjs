@@ -303,7 +303,7 @@ export async function misuses({ load }, base, without = []) {
     try {
       await next();
     } catch (error) {
-      wrong.push(`${name}, after it: ${error.stack}`);
+      wrong.push(`${name}, after it: ${error} ${error.stack}`);
     }
   };
 

@@ -473,7 +473,7 @@ export async function forgeries(api, base, { names, seed, count, mode, transport
       } catch (error) {
         const isOwn = error instanceof api.XlaWasmError && OWN.includes(error.name);
         outcomes[`${stage}: ${error.name}`] = (outcomes[`${stage}: ${error.name}`] ?? 0) + 1;
-        if (!isOwn) wrong.push(`${what}, ${stage}: ${error.stack}`);
+        if (!isOwn) wrong.push(`${what}, ${stage}: ${error} ${error.stack}`);
         if (/undefined is not|Cannot read prop|is not a function/.test(error.message))
           wrong.push(`${what}, ${stage}: ${error.message}`);
         return undefined;

@@ -277,6 +277,23 @@ export async function timeLimit({ load }, base, { times }) {
   return wrong;
 }
 
+/** As `notIsolated`, in a page that is isolated, of a browser without shared memory, as WebKitGTK is. */
+export async function noSharedMemory(api, base) {
+  const before = globalThis.SharedArrayBuffer;
+  delete globalThis.SharedArrayBuffer;
+  try {
+    const outcome = await notIsolated(api, base);
+    for (const options of [{ devices: 2 }, { devices: 2, transport: 'shared' }]) {
+      const group = await api.load(`${base}/product.wasm`, options).catch(({ message }) => ({ transport: message }));
+      outcome.said.push(group.transport);
+      group.dispose?.();
+    }
+    return outcome;
+  } finally {
+    globalThis.SharedArrayBuffer = before;
+  }
+}
+
 /** In a page that is not isolated: one thread, and it says once what to do. */
 export async function notIsolated({ load }, base) {
   const said = [];

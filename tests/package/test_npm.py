@@ -14,10 +14,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from playwright.sync_api import ConsoleMessage, Page, expect
+from playwright.sync_api import Browser, ConsoleMessage, Page, expect
 
 import xla_wasm
 from tests.support.document_blocks import block
+from tests.support.firefox import Firefox
 from tests.support.node_host import node_for
 from tests.support.paths import ROOT
 from tests.support.processes import output
@@ -63,6 +64,38 @@ webpack({ context: import.meta.dirname, mode: 'production', entry: './main.js', 
   process.exit(error || stats.hasErrors() || stats.hasWarnings() ? 1 : 0);
 });
 """
+WEBPACK_SERVICE_WORKER = """
+import { createRequire } from 'node:module';
+const webpack = createRequire(process.argv[2] + '/bundlers/x.js')('webpack');
+const output = { path: import.meta.dirname + '/service', filename: 'worker.js' };
+const entry = './service.js';
+webpack({ context: import.meta.dirname, mode: 'production', target: 'webworker', entry, output }, (error, stats) => {
+  console.log(error ?? stats.toString({ all: false, errors: true, warnings: true, assets: true }));
+  process.exit(error || stats.hasErrors() || stats.hasWarnings() ? 1 : 0);
+});
+"""
+ANSWERING = """
+const image = Float32Array.from({ length: 64 }, (_, i) => (i % 17) / 16);
+addEventListener('message', ({ ports: [port] }) =>
+  loaded()
+    .then((model) => [...model.run({ image }).result])
+    .then((answer) => port.postMessage(answer), (error) => port.postMessage(error.stack)),
+);
+"""
+SERVICE = "import { load } from './model.js';\nconst loaded = () => load();\n" + ANSWERING
+CLASSIC_SERVICE = (
+    """
+importScripts('./node_modules/xla-wasm/standalone.classic.js');
+const loaded = () => xlaWasm.load('./model.wasm', { named: true });
+"""
+    + ANSWERING
+)
+ASK_SERVICE_WORKER = """(async (script) => {
+  const { installing } = await navigator.serviceWorker.register(script);
+  const { port1, port2 } = new MessageChannel();
+  installing.postMessage('', [port2]);
+  return new Promise((resolve) => (port1.onmessage = ({ data }) => resolve(data)));
+})"""
 TYPED = """
 import { load, inputs } from './model.js';
 import { load as loadAny, transfer, ArtifactError, type ExchangeEvent, type Progress } from 'xla-wasm';
@@ -191,6 +224,9 @@ def app(
         "index.html": HTML,
         "vite.mjs": VITE,
         "webpack.mjs": WEBPACK,
+        "service.mjs": WEBPACK_SERVICE_WORKER,
+        "service.js": SERVICE,
+        "classic_service.js": CLASSIC_SERVICE,
         "typed.ts": TYPED,
         "served.mjs": SERVED,
         "worker.ts": WORKER_TYPED,
@@ -224,6 +260,14 @@ def check_page(page: Page, url: str, expected: np.ndarray[Any, Any]) -> None:
     assert page.get_attribute("body", "data-error") is None
     check(page.get_attribute("body", "data-answers") or "", expected)
     assert complaints == []
+
+
+def check_service_worker(chromium: Browser, script: str, expected: np.ndarray[Any, Any]) -> None:
+    with chromium.new_context(service_workers="allow") as context:
+        page = context.new_page()
+        page.goto(script)
+        answer = page.evaluate(ASK_SERVICE_WORKER, script)
+    np.testing.assert_allclose(answer, expected, rtol=1e-5, atol=1e-5)
 
 
 def test_size(built: tuple[Path, dict[str, Any]]) -> None:
@@ -263,6 +307,9 @@ def test_content(built: tuple[Path, dict[str, Any]]) -> None:
         "http/handler.js",
         "parts.js",
         "xla_wasm.js",
+        "standalone.js",
+        "standalone.classic.js",
+        "types/standalone.d.ts",
         "worker.js",
         "LICENSE",
         "README.md",
@@ -385,6 +432,47 @@ def test_commonjs(app: Path) -> None:
     (app / "imported.cjs").write_text(imported)
     for name in ("required.cjs", "imported.cjs"):
         assert "name: 'image'" in output([node_for("relaxed-simd"), name], app)
+
+
+def test_which_file_is_imported(app: Path) -> None:
+    """By conditions that bundlers and people name; edge runtimes, which are workers too, have `import()`."""
+    resolve = ["--input-type=module", "-e", "console.log(import.meta.resolve('xla-wasm'))"]
+    for conditions, name in (
+        ([], "xla_wasm.js"),
+        (["serviceworker"], "standalone.js"),
+        (["worklet"], "standalone.js"),
+        (["worker"], "standalone.js"),
+        (["workerd", "worker"], "xla_wasm.js"),
+    ):
+        named = [f"--conditions={condition}" for condition in conditions]
+        assert output([node_for("relaxed-simd"), *named, *resolve], app).strip().endswith(f"/xla-wasm/{name}")
+
+
+def test_what_stands_alone_imports_nothing(app: Path) -> None:
+    package = app / "node_modules" / "xla-wasm"
+    for name in ("standalone.js", "standalone.classic.js", "worker.js"):
+        text = (package / name).read_text()
+        assert not re.search(r"\bimport\(|\bfrom\"", text), name
+    assert "import.meta" not in (package / "standalone.js").read_text()
+
+
+def test_a_service_worker_by_webpack(app: Path, chromium: Browser, site: Site, expected: np.ndarray[Any, Any]) -> None:
+    """Whose target has webpack take the file that stands alone, for a module with a sidecar."""
+    output([node_for("relaxed-simd"), "service.mjs", TOOLS], app)
+    check_service_worker(chromium, f"{site.url}/somewhere/else/service/worker.js", expected)
+
+
+def test_a_classic_service_worker(chromium: Browser, site: Site, expected: np.ndarray[Any, Any]) -> None:
+    check_service_worker(chromium, f"{site.url}/somewhere/else/classic_service.js", expected)
+
+
+def test_a_classic_service_worker_in_firefox(firefox: Firefox, site: Site, expected: np.ndarray[Any, Any]) -> None:
+    """The kind that every Firefox has."""
+    script = f"{site.url}/somewhere/else/classic_service.js"
+    tab = firefox.open(script)
+    answer = tab.call(ASK_SERVICE_WORKER, script)
+    tab.close()
+    np.testing.assert_allclose(answer, expected, rtol=1e-5, atol=1e-5)
 
 
 POLICY = "default-src 'none'; script-src 'self' 'wasm-unsafe-eval'; connect-src 'self'; worker-src 'self'"

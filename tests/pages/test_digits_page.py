@@ -14,7 +14,6 @@ from playwright.sync_api import Page, expect
 
 from tests.support import seeds
 from tests.support.browsing import PHONE, SCREENSHOTS, training, until
-from tests.support.firefox import Firefox
 from tests.support.paths import ROOT
 
 DIGITS = ROOT / "examples" / "digits"
@@ -374,27 +373,3 @@ def test_pictures(open_page: Any, name: str, scheme: str) -> None:
     until(page, "document.querySelector('#progress').value > 0.15")
     assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
     page.screenshot(path=SCREENSHOTS / f"digits-{name}-{scheme}.png", full_page=True)
-
-
-def test_in_firefox(site: str) -> None:
-    with Firefox() as firefox:
-        page = firefox.open(f"{site}/demo/digits/")
-        page.wait("document.body.dataset.training === 'fresh'")
-        assert page.evaluate("crossOriginIsolated")
-        for digit in (2, 7):
-            page.click("#clear")
-            page.wait("document.body.dataset.answer === ''")
-            left, top, width, height = page.box("#pad")
-            for stroke in STROKES[digit]:
-                page.drag([(left + x / 100 * width, top + y / 100 * height) for x, y in stroke])
-            page.wait(f"document.body.dataset.answer === '{digit}'")
-        page.evaluate("document.getElementById('epochs').focus()")
-        page.press("Home", "ArrowRight", "ArrowRight")
-        page.evaluate("document.getElementById('start').focus()")
-        page.press("Enter")
-        page.wait("document.body.dataset.training === 'done'", 60)
-        assert page.text("#epochs-value") == "6"
-        assert share(page.text("#accuracy-value")) > 0.9 and float(page.text("#loss-value")) < 0.5
-        assert page.evaluate("document.querySelector('input[value=trained]').checked")
-        page.wait("document.body.dataset.answer === '7'")
-        page.screenshot(SCREENSHOTS / "digits-firefox.png")

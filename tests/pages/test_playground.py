@@ -20,8 +20,10 @@ from playwright.sync_api import Browser, Page, expect
 
 import xla_wasm
 from tests.support.browsing import SCREENSHOTS, served
+from tests.support.firefox import Firefox
 from tests.support.once import pyodide_folder
 from tests.support.paths import ROOT
+from tests.support.webkit import WebKit
 from xla_wasm.errors import XlaWasmError
 from xla_wasm.jax import lower
 from xla_wasm.site import pages
@@ -638,3 +640,18 @@ def test_examples_are_right() -> None:
         arguments = [rng.standard_normal(p.dimensions).astype(np.float32) for p in exe.parameters]
         rows = bench.compare([a.tobytes() for a in arguments], [r.tobytes() for r in exe.run(*arguments)])
         assert all(row["agrees"] for row in rows), path.name
+
+
+def test_other_browsers(other_browser: Firefox | WebKit, site: str) -> None:
+    """The compiler comes and compiles what somebody wrote; the module runs."""
+    page = other_browser.open(f"{site}/demo/playground/")
+    page.wait("document.body.dataset.run === 'done' && document.body.dataset.ready === 'true'", 120)
+    page.evaluate(
+        f"(editor => {{ editor.value = {json.dumps(DOUBLE)}; editor.dispatchEvent(new Event('input')); }})"
+        "(document.querySelector('#source'))"
+    )
+    page.click("#compile")
+    page.wait("document.querySelector('#download').download === 'twice.wasm'")
+    page.wait("document.body.dataset.run === 'done' && document.querySelectorAll('#outputs .result').length === 1")
+    assert page.evaluate("document.querySelectorAll('.node').length") == 2
+    page.close()

@@ -15,7 +15,6 @@ import pytest
 from playwright.sync_api import Browser, Page, expect
 
 from tests.support.browsing import SCREENSHOTS, WAIT
-from tests.support.firefox import Firefox
 from tests.support.paths import ROOT
 from xla_wasm import XlaWasmError
 from xla_wasm.site import minilm
@@ -224,15 +223,3 @@ def test_missing_weights_are_explained(open_page: Any, monkeypatch: pytest.Monke
     expect(page.locator("#error")).to_have_text(
         "The search cannot start: the weights of all-MiniLM-L6-v2 are not installed", timeout=WAIT
     )
-
-
-def test_in_firefox(site: str) -> None:
-    with Firefox() as firefox:
-        page = firefox.open(f"{site}/demo/search/")
-        page.wait("document.body.dataset.ready === 'true'", WAIT / 1000)
-        page.click("#query")
-        for query in ("feline naps", "wine on my shirt"):
-            page.press("Escape")
-            page.type(query)
-            page.wait(f"document.querySelector('#results.ranked li .text')?.textContent === {FOUND[query]!r}")
-        page.screenshot(SCREENSHOTS / "search-firefox.png")

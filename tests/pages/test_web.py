@@ -16,7 +16,6 @@ from playwright.sync_api import Browser, Page, Route, expect
 from playwright.sync_api import Error as PlaywrightError
 
 from tests.support.browsing import SCREENSHOTS, WAIT, served
-from tests.support.firefox import Firefox
 from tests.support.paths import ROOT
 from tests.support.toy_artifact import SHAPE, SIDECAR, toy, toy_expected
 from xla_wasm.site import pages, serve
@@ -267,11 +266,3 @@ def test_a_static_host_in_chromium(chromium: Browser, static_host: str) -> None:
     page.wait_for_selector("body.front[data-ready=true]")
     assert page.evaluate("crossOriginIsolated")
     context.close()
-
-
-def test_a_static_host_in_firefox(static_host: str) -> None:
-    with Firefox() as firefox:
-        page = firefox.open(static_host + "/demo/digits/")
-        page.wait("document.body.dataset.training === 'fresh' && crossOriginIsolated")
-        page.press("6")
-        page.wait("document.body.dataset.answer === '6'")

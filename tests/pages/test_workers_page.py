@@ -15,7 +15,6 @@ from playwright.sync_api import Browser, Page, expect
 import xla_wasm
 from tests.support import seeds
 from tests.support.browsing import PHONE, SCREENSHOTS, WAIT, training, until
-from tests.support.firefox import Firefox
 from tests.support.paths import ROOT
 from xla_wasm.site import collectives, pages
 
@@ -475,22 +474,3 @@ def test_pictures(open_workers: Any, name: str, scheme: str) -> None:
     page.wait_for_selector("body[data-shown='0']")
     page.wait_for_timeout(400)
     page.locator(".show").screenshot(path=SCREENSHOTS / f"workers-packets-{name}-{scheme}.png")
-
-
-def test_in_firefox(site: str) -> None:
-    with Firefox() as firefox:
-        page = firefox.open(f"{site}/demo/workers/?workers=2")
-        page.wait("document.body.dataset.training === 'fresh' && crossOriginIsolated", 60)
-        page.wait("document.body.dataset.collective === 'shown' && document.body.dataset.shown === 'all'", 60)
-        after = "[...document.querySelectorAll('#values .after .cell')].map(cell => cell.textContent).join(' ')"
-        assert page.evaluate(after) == "10 12 10 12"
-        page.click("#start")
-        page.wait("document.body.dataset.training === 'done'", 120)
-        assert float(page.text("#loss-many")) < 0.05
-        assert "data by shared memory" in page.text("#status") and "the same, bit by bit" in page.text("#identical")
-        page.evaluate("document.querySelector('input[value=messages]').click()")
-        page.wait("document.body.dataset.training === 'fresh'", 60)
-        page.evaluate("document.querySelector('input[value=all-to-all]').click()")
-        page.wait("document.body.dataset.collective === 'shown' && document.body.dataset.shown === 'all'", 60)
-        assert page.evaluate(after) == "0 10 1 11"
-        page.screenshot(SCREENSHOTS / "workers-firefox.png")

@@ -30,6 +30,8 @@ EVERYTHING = ("pyproject.toml", CONFTEST)
 BUILT = {"runtime_c": "runtime.bin"}
 """A folder -> the file that is built of it, under which modules know it."""
 _SELF = str(Path(__file__).relative_to(ROOT))
+_NAMING = (_SELF, str(Path(__file__).with_name("choosing.py").relative_to(ROOT)))
+"""Files that have names of fixtures and files in strings, and use neither."""
 # A folder that nearly every file names says nothing of what is read there.
 _VAGUE = {"tests", PACKAGE}
 _WORDS = re.compile(r"[^\w.-]+")
@@ -106,7 +108,7 @@ class Graph:
         imports: set[str] = set()
         words: set[str] = set()
         package = name if key.endswith("__init__.py") else name.rpartition(".")[0]
-        in_tests = key.startswith("tests/") and key != _SELF  # what this file has in strings it does not read
+        in_tests = key.startswith("tests/") and key not in _NAMING
         for node in (x for part in nodes for x in _walk(part)):
             if isinstance(node, ast.Import):
                 imports |= {path for alias in node.names for path in self._paths(alias.name)}

@@ -20,13 +20,14 @@ FAST_CASES = 1
 _OTHER_PROGRAMS = (
     "playwright",
     "subprocess",
-    *(f"tests.support.{name}" for name in ("firefox", "miniflare", "once", "toolchains")),
+    *(f"tests.support.{name}" for name in ("firefox", "miniflare", "once", "toolchains", "webkit")),
 )
 """Modules that start what `--fast` leaves out: browsers, compilers of other languages, Pyodide, a runtime of workers,
 and processes."""
 _NODE = ("tests.support.js_calls", "tests.support.node_host")
 """Modules that start Node, which `--fast` does not leave out."""
-_OTHER_ENGINES = ("bun", "chromium", "deno", "firefox")
+_BROWSERS = ("chromium", "firefox", "webkit")
+_OTHER_ENGINES = ("bun", "deno", *_BROWSERS)
 SLOW = Path(__file__).parents[1] / "slow_tests.txt"
 _FOLDER = str(Path(__file__).parents[1])
 
@@ -134,7 +135,9 @@ def _starts_others(item: pytest.Item) -> bool:
     programs, or runs in one."""
     assert isinstance(item, pytest.Function)
     values = item.callspec.params.values() if hasattr(item, "callspec") else ()
-    if "chromium" in item.fixturenames or any(v in _OTHER_ENGINES for v in values if isinstance(v, str)):
+    if any(browser in item.fixturenames for browser in _BROWSERS) or any(
+        v in _OTHER_ENGINES for v in values if isinstance(v, str)
+    ):
         return True
     fixtures = [d.func for name in item.fixturenames for d in item._fixtureinfo.name2fixturedefs.get(name, ())]
     return any(_leads_to_others(function) for function in (item.function, *fixtures))

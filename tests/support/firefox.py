@@ -1,5 +1,4 @@
-"""Drives Debian's Firefox over WebDriver BiDi, which Playwright cannot: pages are opened, clicked, drawn on, typed into
-and asked."""
+"""Drives Debian's Firefox over WebDriver BiDi, which Playwright cannot."""
 
 from __future__ import annotations
 
@@ -11,12 +10,14 @@ import shutil
 import subprocess
 import tempfile
 import time
-from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from websockets.sync.client import connect
+
+from tests.support import tabs
+from tests.support.tabs import BrowserError, Refused
 
 _LISTENING = re.compile(rb"WebDriver BiDi listening on (ws://\S+)")
 _START = 60  # seconds until it listens
@@ -38,36 +39,15 @@ _PREFERENCES = {
     "services.settings.server": "data:,#remote-settings-dummy/v1",
     "toolkit.telemetry.enabled": False,
 }
-_SPECIAL = {
-    "Enter": "\ue007",
-    "Tab": "\ue004",
-    "Escape": "\ue00c",
-    "Backspace": "\ue003",
-    "Space": " ",
-    "Home": "\ue011",
-    "End": "\ue010",
-    "ArrowLeft": "\ue012",
-    "ArrowUp": "\ue013",
-    "ArrowRight": "\ue014",
-    "ArrowDown": "\ue015",
-}
-
-
-class FirefoxError(Exception):
-    """Firefox could not be started, or refused a command, or a script of the page failed."""
-
-
-class Refused(FirefoxError):
-    """Firefox refused a command, or a page that was left could not answer it."""
 
 
 class Firefox:
-    """A headless Firefox with a profile of its own. `with Firefox() as firefox: page = firefox.open(url)`."""
+    """A headless Firefox with a profile of its own. `with Firefox() as firefox: tab = firefox.open(url)`."""
 
     def __init__(self, **preferences: bool | int | str) -> None:
         path = shutil.which("firefox-esr") or shutil.which("firefox")
         if path is None:
-            raise FirefoxError("no firefox-esr: ./build.sh test installs it with apt")
+            raise BrowserError("no firefox-esr: ./build.sh test installs it with apt")
         self._open = contextlib.ExitStack()
         self._folder = tempfile.TemporaryDirectory(prefix="firefox-", ignore_cleanup_errors=True)
         lines = [
@@ -103,7 +83,7 @@ class Firefox:
             if found := _LISTENING.search(self._log.read_bytes()):
                 return found[1].decode()
             time.sleep(0.05)
-        raise FirefoxError(f"Firefox did not start: {self._log.read_text(errors='replace')[-2000:]}")
+        raise BrowserError(f"Firefox did not start: {self._log.read_text(errors='replace')[-2000:]}")
 
     def send(self, method: str, parameters: dict[str, Any]) -> dict[str, Any]:
         """A command of WebDriver BiDi and its result; events that come in between are of no interest."""
@@ -117,13 +97,13 @@ class Firefox:
             raise Refused(f"{method}: {answer['error']}: {answer['message']}")
         return dict(answer["result"])
 
-    def open(self, url: str, width: int = 1280, height: int = 900) -> Page:
+    def open(self, url: str, width: int = 1280, height: int = 900) -> Tab:
         """A new tab at `url`, when it has loaded."""
         context = self.send("browsingContext.create", {"type": "tab"})["context"]
-        page = Page(self, context)
+        tab = Tab(self, context)
         self.send("browsingContext.setViewport", {"context": context, "viewport": {"width": width, "height": height}})
-        page.goto(url)
-        return page
+        tab.goto(url)
+        return tab
 
     def _end(self) -> None:
         self._open.close()
@@ -144,19 +124,17 @@ class Firefox:
         self._end()
 
 
-class Page:
-    """A tab."""
+class Tab(tabs.Tab):
+    """A tab of Firefox."""
 
     def __init__(self, firefox: Firefox, context: str) -> None:
         self.firefox = firefox
         self.context = context
 
     def goto(self, url: str) -> None:
-        """Loads `url` and everything it names."""
         self.firefox.send("browsingContext.navigate", {"context": self.context, "url": url, "wait": "complete"})
 
     def evaluate(self, expression: str) -> Any:
-        """The value of a JavaScript expression, awaited if it is a promise, as JSON carries it."""
         # Through JSON, since BiDi has a notation of its own for values.
         result = self.firefox.send(
             "script.evaluate",
@@ -168,66 +146,18 @@ class Page:
             },
         )
         if result["type"] == "exception":
-            raise FirefoxError(f"{expression}: {result['exceptionDetails']['text']}")
+            raise BrowserError(f"{expression}: {result['exceptionDetails']['text']}")
         return json.loads(result["result"]["value"])[0]
 
-    def wait(self, expression: str, timeout: float = 30) -> Any:
-        """The value of the expression once it is true."""
-        until = time.monotonic() + timeout
-        reason = ""
-        while True:
-            # A page that loads itself again has no body for a moment, and leaves without an answer.
-            try:
-                if value := self.evaluate(f"document.body && ({expression})"):
-                    return value
-            except Refused as error:
-                reason = f" ({error})"
-            if time.monotonic() > until:
-                raise FirefoxError(f"not true after {timeout} s: {expression}{reason}")
-            time.sleep(0.05)
-
-    def text(self, selector: str) -> str:
-        """Returns the text that the element shows."""
-        return str(self.evaluate(f"document.querySelector({json.dumps(selector)}).innerText"))
-
-    def box(self, selector: str) -> tuple[float, float, float, float]:
-        """Left, top, width and height of the element, scrolled into view."""
-        script = f"""(element => {{
-          element.scrollIntoView({{block: 'nearest', behavior: 'instant'}});
-          const {{left, top, width, height}} = element.getBoundingClientRect();
-          return [left, top, width, height];
-        }})(document.querySelector({json.dumps(selector)}))"""
-        left, top, width, height = self.evaluate(script)
-        return left, top, width, height
-
-    def click(self, selector: str) -> None:
-        """A click in the middle of the element."""
-        left, top, width, height = self.box(selector)
-        self.drag([(left + width / 2, top + height / 2)])
-
-    def drag(self, points: Sequence[tuple[float, float]]) -> None:
-        """The mouse goes down at the first point, along the others, and up at the last."""
-        moves = [{"type": "pointerMove", "x": round(x), "y": round(y)} for x, y in points]
-        actions = [moves[0], {"type": "pointerDown", "button": 0}, *moves[1:], {"type": "pointerUp", "button": 0}]
-        self._act({"type": "pointer", "id": "mouse", "parameters": {"pointerType": "mouse"}, "actions": actions})
-
-    def press(self, *keys: str) -> None:
-        """Keys one after another: characters, or names such as Enter."""
-        values = [_SPECIAL.get(key, key) for key in keys]
-        actions = [{"type": kind, "value": value} for value in values for kind in ("keyDown", "keyUp")]
-        self._act({"type": "key", "id": "keyboard", "actions": actions})
-
-    def type(self, text: str) -> None:
-        """Text, character by character, into what has the focus."""
-        self.press(*text)
-
-    def _act(self, source: dict[str, Any]) -> None:
+    def act(self, source: dict[str, Any]) -> None:
         self.firefox.send("input.performActions", {"context": self.context, "actions": [source]})
 
     def screenshot(self, path: Path) -> None:
-        """A picture of the whole page."""
         picture = self.firefox.send(
             "browsingContext.captureScreenshot", {"context": self.context, "origin": "document"}
         )
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(base64.b64decode(picture["data"]))
+
+    def close(self) -> None:
+        self.firefox.send("browsingContext.close", {"context": self.context})

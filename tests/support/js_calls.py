@@ -1,5 +1,5 @@
 """Calls functions of tests/js/*.mjs with the loader and the address of a site, in any Node, Deno, Bun, and in a page of
-Chromium."""
+Chromium, Firefox or WebKitGTK."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from tests.support import seeds
 from tests.support.node_host import node_for, nodes
 from tests.support.paths import ROOT
 from tests.support.processes import output
+from tests.support.tabs import Tab
 from tests.support.web_server import TYPES, Answer, Site
 
 Call = Callable[..., Any]
@@ -27,6 +28,7 @@ RUNTIMES = ["deno", "bun"]
 OLDEST_NODE = min(NODES, key=lambda engine: [int(part) for part in engine[6:].split(".")])
 ENGINES = [OLDEST_NODE, "chromium", *seeds.more(*(node for node in NODES if node != OLDEST_NODE))]
 """Engines where long tests run: Chromium and the newest Node have much the same engine."""
+OTHER_BROWSERS = ["firefox", "webkit"]
 NEWEST_NODE = node_for("relaxed-simd")
 """The path of one."""
 LOADER = (ROOT / "web" / "xla_wasm.js").as_uri()
@@ -53,10 +55,16 @@ def isolated_site(answers: dict[str, Answer | list[Answer]] | None = None, folde
 
 @contextmanager
 def calling(script: str, engine: str, request: pytest.FixtureRequest, site: Site) -> Iterator[Call]:
-    """Calls functions of a script in an engine: one of `NODES` or `RUNTIMES`, or "chromium". There no worker may be
-    left after a call."""
+    """Calls functions of a script in an engine: one of `NODES`, `RUNTIMES` or `OTHER_BROWSERS`, or "chromium". There no
+    worker may be left after a call."""
     if engine in (*NODES, *RUNTIMES):
         yield _in_node([nodes()[engine.split()[1]][0]] if engine in NODES else runtime_command(engine), script, site)
+        return
+    if engine in OTHER_BROWSERS:
+        tab = request.getfixturevalue(engine).open(site.url)
+        assert tab.evaluate("crossOriginIsolated")
+        yield _in_tab(tab, script)
+        tab.close()
         return
     chromium: Browser = request.getfixturevalue("chromium")
     page = chromium.new_page()
@@ -111,6 +119,10 @@ def _in_page(page: Page, script: str) -> Call:
         return outcome
 
     return call
+
+
+def _in_tab(tab: Tab, script: str) -> Call:
+    return lambda name, argument=None: tab.call(IN_A_PAGE, [script, name, argument])
 
 
 def nothing(wrong: list[str]) -> None:

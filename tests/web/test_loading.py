@@ -13,12 +13,13 @@ import pytest
 from playwright.sync_api import Page
 
 import xla_wasm
-from tests.support.js_calls import ENGINES
+from tests.support.js_calls import ENGINES, IN_A_PAGE
 from tests.support.node_host import nodes
 from tests.support.paths import ROOT
 from tests.support.processes import output
 from tests.support.toy_artifact import SHAPE, SIDECAR, safetensors, toy, toy_manifest
 from tests.support.web_server import TYPES, Answer, Site
+from tests.support.webkit import WebKit
 from xla_wasm import HloModule, Options
 
 NARROW = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
@@ -166,6 +167,7 @@ def site() -> Iterator[Site]:
 
 
 def prepare(site: Site) -> None:
+    site.asked.clear()
     for worker in ("true", "false"):
         site.answers[f"/twice-{worker}.weights"] = [Answer(bytes(24)), Answer(SIDECAR.tobytes())]
 
@@ -190,3 +192,10 @@ def test_in_chromium(page: Page, site: Site) -> None:
     script = """(base) => Promise.all([import('/js/loading.mjs'), import('/web/xla_wasm.js')])
         .then(([{loading}, api]) => loading(api, base, {inBrowser: true}))"""
     assert page.evaluate(script, site.url) == []
+
+
+def test_in_webkit(webkit: WebKit, site: Site) -> None:
+    prepare(site)
+    tab = webkit.open(site.url)
+    assert tab.call(IN_A_PAGE, ["loading.mjs", "loading", {"inBrowser": True}]) == []
+    tab.close()

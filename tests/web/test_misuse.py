@@ -12,11 +12,14 @@ import numpy as np
 import pytest
 from playwright.sync_api import Browser, Page
 
+from tests.support.firefox import Firefox
+from tests.support.js_calls import IN_A_PAGE
 from tests.support.node_host import nodes
 from tests.support.paths import ROOT
 from tests.support.processes import output
 from tests.support.toy_artifact import SIDECAR, WAT, change, safetensors, toy
 from tests.support.web_server import TYPES, Answer, Site
+from tests.support.webkit import WebKit
 
 PAGE = Answer(b"<!DOCTYPE html><title>Not here</title>", TYPES[".html"])
 LEAST = 40
@@ -86,6 +89,13 @@ def test_in_chromium(page: Page, site: Site) -> None:
         .then(([{misuses}, api]) => misuses(api, base))""",
         site.url,
     )
+    assert outcome["wrong"] == [] and outcome["count"] >= LEAST
+
+
+def test_in_other_browsers(other_browser: Firefox | WebKit, site: Site) -> None:
+    tab = other_browser.open(site.url)
+    outcome = tab.call(IN_A_PAGE, ["misuse.mjs", "misuses", ["more memory than there is"]])
+    tab.close()
     assert outcome["wrong"] == [] and outcome["count"] >= LEAST
 
 

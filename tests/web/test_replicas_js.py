@@ -29,6 +29,7 @@ from tests.support.programs_sharded import PROGRAMS
 from tests.support.replica_programs import Array, entry, reduced, ring, steps
 from tests.support.scripted_devices import LIES, SHARD_LIES, lies, scripted
 from tests.support.web_server import Answer, Site
+from tests.support.webkit import WebKit
 from xla_wasm import Options
 from xla_wasm.artifact import Artifact
 from xla_wasm.host.arrays import dtype_of
@@ -344,11 +345,18 @@ def test_a_page_that_is_not_isolated(chromium: Browser, site: Site) -> None:
         page.close()
 
 
-def test_firefox(site: Site) -> None:
+def test_firefox(firefox: Firefox, site: Site) -> None:
     """By both transports, with workers that end; that they have ended is told by the lock that each holds."""
-    with Firefox() as firefox:
-        page = firefox.open(site.url)
-        for transport in TRANSPORTS:
-            nothing(page.evaluate(f"({IN_A_PAGE})(['replicas.mjs', 'behaviours', '{transport}'])"))
-            job = {"transport": transport, "times": 6, "devices": 2, "groups": 3}
-            nothing(page.evaluate(f"({IN_A_PAGE})(['replicas.mjs', 'terminations', {json.dumps(job)}])")["wrong"])
+    tab = firefox.open(site.url)
+    for transport in TRANSPORTS:
+        nothing(tab.call(IN_A_PAGE, ["replicas.mjs", "behaviours", transport]))
+        job = {"transport": transport, "times": 6, "devices": 2, "groups": 3}
+        nothing(tab.call(IN_A_PAGE, ["replicas.mjs", "terminations", job])["wrong"])
+    tab.close()
+
+
+def test_webkit(webkit: WebKit, site: Site) -> None:
+    """By messages; the page of workers is tested there by both transports."""
+    tab = webkit.open(site.url)
+    nothing(tab.call(IN_A_PAGE, ["replicas.mjs", "behaviours", "messages"]))
+    tab.close()

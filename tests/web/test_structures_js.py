@@ -17,9 +17,10 @@ from jax.sharding import PartitionSpec as P
 import xla_wasm
 from tests.host.test_structures import PARAMS, X, f
 from tests.support import seeds
-from tests.support.js_calls import ENGINES, RUNTIMES, Call, call_fixture, isolated_site, nothing
+from tests.support.js_calls import ENGINES, IN_A_PAGE, RUNTIMES, Call, call_fixture, isolated_site, nothing
 from tests.support.toy_artifact import with_manifest
 from tests.support.web_server import Answer, Site
+from tests.support.webkit import WebKit
 from xla_wasm import ArgumentError, HloModule, Options
 from xla_wasm.artifact import Artifact
 from xla_wasm.jax import lower
@@ -373,3 +374,11 @@ def test_handmade(call: Call, where: str) -> None:
 
 def test_divided(call: Call) -> None:
     nothing(call("divided"))
+
+
+def test_webkit(webkit: WebKit, site: Site) -> None:
+    tab = webkit.open(site.url)
+    for where in ("here", "worker"):
+        nothing(tab.call(IN_A_PAGE, ["structures.mjs", "handmade", {"where": where}]))
+    nothing(tab.call(IN_A_PAGE, ["structures.mjs", "divided", None]))
+    tab.close()

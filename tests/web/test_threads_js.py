@@ -19,6 +19,7 @@ from tests.support import seeds
 from tests.support.forks_and_joins import CALLS, COUNTS, FORKS, LOST
 from tests.support.js_calls import ENGINES, IN_A_PAGE, RUNTIMES, Call, call_fixture, calling, isolated_site, nothing
 from tests.support.web_server import Answer, Site
+from tests.support.webkit import WebKit
 from xla_wasm import Options
 from xla_wasm.jax import lower
 
@@ -158,6 +159,31 @@ def test_a_page_that_is_not_isolated(chromium: Browser, site: Site) -> None:
     nothing(outcome["wrong"])
     (text,) = outcome["said"]
     assert "runs on one thread" in text and "Cross-Origin-Opener-Policy: same-origin" in text
+
+
+def test_a_browser_without_shared_memory(chromium: Browser, site: Site) -> None:
+    """Threads are one, and devices exchange messages."""
+    page = chromium.new_page()
+    page.goto(site.url)
+    outcome = page.evaluate(IN_A_PAGE, ["threads.mjs", "noSharedMemory", None])
+    page.close()
+    nothing(outcome["wrong"])
+    text, transport, error = outcome["said"]
+    assert text.endswith("runs on one thread: this browser has no shared memory") and transport == "messages"
+    assert error == "this browser has no shared memory: load with transport: 'messages'"
+
+
+def test_webkit(webkit: WebKit, site: Site) -> None:
+    """Results, a worker of its own, workers that end between two runs, and a time limit."""
+    tab = webkit.open(site.url)
+    for name, argument in (
+        ("results", RESULTS),
+        ("inWorker", None),
+        ("killed", {"times": 1}),
+        ("timeLimit", {"times": 1}),
+    ):
+        nothing(tab.call(IN_A_PAGE, ["threads.mjs", name, argument]))
+    tab.close()
 
 
 def test_a_process_ends_though_threads_sleep(site: Site, tmp_path: Path) -> None:

@@ -11,10 +11,11 @@ import pytest
 
 import xla_wasm
 from tests.support import seeds
-from tests.support.js_calls import ENGINES, Call, call_fixture, isolated_site, nothing
+from tests.support.js_calls import ENGINES, IN_A_PAGE, Call, call_fixture, isolated_site, nothing
 from tests.support.stranger_modules import CUSTOM, ENDLESS, EXCHANGE, OUTFEED, manifest, module
 from tests.support.toy_artifact import leaf, with_manifest
 from tests.support.web_server import Answer, Site
+from tests.support.webkit import WebKit
 from xla_wasm import ArtifactError, LimitError
 from xla_wasm.wasm.encoding import sized, uleb
 
@@ -235,3 +236,10 @@ def test_the_same_modules_in_python() -> None:
             )
         xla_wasm.load(with_manifest(module(), stated), memory_limit=1 << 20, custom_calls={"f": lambda *_: ()})
     assert len(xla_wasm.load(with_manifest(*GOOD["fits"]), untrusted=True, memory_limit=1 << 20).run(X)) == 32
+
+
+def test_webkit(webkit: WebKit, site: Site) -> None:
+    """A module of a stranger that never ends is ended."""
+    tab = webkit.open(site.url)
+    nothing(tab.call(IN_A_PAGE, ["untrusted.mjs", "limits", None]))
+    tab.close()

@@ -6,6 +6,7 @@ import { counted } from '../arrays.js';
 import { ArgumentError, ArtifactError, ExchangeError } from '../errors.js';
 import { Fields } from '../manifest.js';
 import { REQUESTS, REQUESTS_FROM, REQUESTS_TO } from '../manifest_fields.js';
+import { clock } from '../source.js';
 import { ONE_DEVICE, fits, readDevices, wanted } from './grid.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
@@ -200,11 +201,11 @@ export class Device {
    */
   exchange(port) {
     if (!this.report) return this.#serve(port);
-    const begin = performance.now();
+    const begin = clock.now();
     const { name, opcode, sends } = port.exchange;
     const [to, from] = [port.to, port.from].map((ids) => Array.from(ids).filter((id) => id >= 0));
     const bytes = sends.reduce((sum, send) => sum + send.bytes, 0);
-    const tell = () => this.report?.({ name, opcode, to, from, bytes, milliseconds: performance.now() - begin });
+    const tell = () => this.report?.({ name, opcode, to, from, bytes, milliseconds: clock.now() - begin });
     const served = this.#serve(port);
     return served ? served.then(tell) : tell();
   }

@@ -140,13 +140,14 @@ export async function loadReplicated(
 function mailboxes(transport, count, manifest, limit) {
   const stated = exchanges(manifest);
   if (transport === 'messages') return undefined;
-  const isIsolated =
-    typeof SharedArrayBuffer !== 'undefined' && /** @type {any} */ (globalThis).crossOriginIsolated !== false;
-  if (!isIsolated) {
+  const isIsolated = /** @type {any} */ (globalThis).crossOriginIsolated !== false;
+  if (!isIsolated || typeof SharedArrayBuffer === 'undefined') {
     if (transport === 'auto') return undefined;
     throw new UnsupportedError(
-      `this page has no shared memory, since it is not cross-origin isolated: serve it with the headers ${HEADERS}, ` +
-        `or load with transport: 'messages'`,
+      isIsolated
+        ? "this browser has no shared memory: load with transport: 'messages'"
+        : `this page has no shared memory, since it is not cross-origin isolated: serve it with the headers ${HEADERS}, ` +
+            `or load with transport: 'messages'`,
     );
   }
   try {

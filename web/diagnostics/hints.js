@@ -2,6 +2,7 @@
 // happens.
 
 import { ArgumentError, ArtifactError, LimitError, UnsupportedError } from '../errors.js';
+import { beginning } from '../bytes.js';
 import { supports } from '../features.js';
 import { ANEW } from '../manifest.js';
 import { TOP } from '../manifest_fields.js';
@@ -162,7 +163,7 @@ export function notFetched({ message, cause }) {
  */
 export function notCompiled({ message, cause }, where, bytes) {
   if (bytes && String(bytes.subarray(0, 4)) !== '0,97,115,109') {
-    const isPage = /^\s*</.test(new TextDecoder().decode(bytes.subarray(0, 64)));
+    const isPage = /^\s*</.test(beginning(bytes));
     const why = isPage
       ? 'it is an HTML page, so the address is probably wrong'
       : bytes.length
@@ -172,17 +173,24 @@ export function notCompiled({ message, cause }, where, bytes) {
   }
   const why = /** @type {Error} */ (cause).message;
   if (/unsafe-eval|Content.Security|CSP/i.test(why)) {
+    const place = /^\w+-extension:/.test(globalThis.location?.protocol)
+      ? 'its script-src in content_security_policy.extension_pages in manifest.json'
+      : 'its script-src';
     return new UnsupportedError(
-      `the page's Content-Security-Policy forbids WebAssembly: add 'wasm-unsafe-eval' to its script-src (${why})`,
+      `the page's Content-Security-Policy forbids WebAssembly: add 'wasm-unsafe-eval' to ${place} (${why})`,
       { cause },
     );
   }
   const lacking = missing();
   let hint = '';
-  if (/magic/.test(why))
+  if (/magic|doesn't start with/.test(why))
     hint = ': it is not a WebAssembly module, perhaps an HTML page, so the address is probably wrong';
-  else if (/network|fetch|abort|terminated/i.test(why)) hint = ': the connection broke';
-  else if (/past (the )?end|fell off|unexpected end|expected \d+ (more )?bytes?|out of bounds|truncated/i.test(why))
+  else if (/network|fetch|abort|terminated|load failed/i.test(why)) hint = ': the connection broke';
+  else if (
+    /past (the )?end|fell off|unexpected end|expected \d+ (more )?bytes?|out of bounds|truncated|body length too big|remaining size/i.test(
+      why,
+    )
+  )
     hint = ': the file is probably cut short';
   // An engine refuses instructions of a feature it lacks before anybody can read the manifest.
   else if (lacking.length)

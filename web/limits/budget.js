@@ -3,15 +3,16 @@
 // ended from outside, see remote.js.
 
 import { ArgumentError, LimitError } from '../errors.js';
+import { clock } from '../source.js';
 
 const LONGEST = 2 ** 31 - 1; // milliseconds that a timer can be set to
 
 /**
- * A timer of so many seconds, or of the longest there is.
+ * A timer of so many seconds, or of the longest there is; none in worklets, which have no timers.
  * @param {() => void} work
  * @param {number} seconds
  */
-export const after = (work, seconds) => setTimeout(work, Math.min(Math.max(seconds, 0) * 1000, LONGEST));
+export const after = (work, seconds) => globalThis.setTimeout?.(work, Math.min(Math.max(seconds, 0) * 1000, LONGEST));
 
 /** @param {unknown} seconds */
 export function checkTimeout(seconds) {
@@ -37,7 +38,7 @@ export class Budget {
   constructor(seconds) {
     checkTimeout(seconds);
     this.#seconds = seconds;
-    this.#end = performance.now() + seconds * 1000;
+    this.#end = clock.now() + seconds * 1000;
   }
 
   /**
@@ -46,12 +47,12 @@ export class Budget {
    */
   begin(what) {
     this.#what = what;
-    this.#end = performance.now() + this.#seconds * 1000;
+    this.#end = clock.now() + this.#seconds * 1000;
   }
 
   /** Throws if the time is over. */
   check() {
-    if (performance.now() >= this.#end) throw this.#late();
+    if (clock.now() >= this.#end) throw this.#late();
   }
 
   #late() {
@@ -69,12 +70,12 @@ export class Budget {
     const control = new AbortController();
     const stop = () => control.abort(signal?.reason);
     signal?.addEventListener('abort', stop);
-    const timer = after(() => control.abort(this.#late()), (this.#end - performance.now()) / 1000);
+    const timer = after(() => control.abort(this.#late()), (this.#end - clock.now()) / 1000);
     try {
       if (signal?.aborted) stop();
       return await work(control.signal);
     } finally {
-      clearTimeout(timer);
+      if (timer) clearTimeout(timer);
       signal?.removeEventListener('abort', stop);
     }
   }

@@ -1,5 +1,7 @@
 // Runs a module step by step, in slices of some milliseconds, so that a page stays alive and an AbortSignal is heard.
 
+import { clock } from '../source.js';
+
 const SLICE = 10; // milliseconds
 
 // A message comes back sooner than a timer, which browsers hold back; Node serves messages before timers, but has a
@@ -30,11 +32,11 @@ export async function inSlices(step, signal, buffer, held, ended) {
     before = places.map(({ offset, bytes }) => buffer.slice(offset, offset + bytes));
     for (let pc = 0; pc >= 0; ) {
       signal.throwIfAborted();
-      const until = performance.now() + SLICE;
+      const until = clock.now() + SLICE;
       do {
         const next = step(pc);
         pc = typeof next === 'number' ? next : await next;
-      } while (pc >= 0 && performance.now() < until);
+      } while (pc >= 0 && clock.now() < until);
       if (pc >= 0) await new Promise((resolve) => pause(() => resolve(undefined)));
     }
   } catch (error) {

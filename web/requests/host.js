@@ -2,6 +2,7 @@
 // or with dynamic dimensions, and what a module asks for while it runs.
 
 import { check } from '../devices/check.js';
+import { file } from '../source.js';
 
 /**
  * @param {import('../manifest.js').Manifest} manifest
@@ -13,12 +14,12 @@ import { check } from '../devices/check.js';
 export async function hostParts(manifest, buffer, options) {
   check(manifest);
   let converter;
-  if (options.physical) converter = (await import('../arrays/layouts.js')).physical(manifest);
+  if (options.physical) converter = (await file('layouts', () => import('../arrays/layouts.js'))).physical(manifest);
   else if ([...manifest.parameters, ...manifest.results].some((leaf) => leaf.raw.sizes !== undefined))
-    converter = (await import('../arrays/dynamic.js')).dynamic(manifest, buffer);
+    converter = (await file('dynamic', () => import('../arrays/dynamic.js'))).dynamic(manifest, buffer);
   const serve =
     manifest.requests.length || manifest.devices
-      ? await (await import('./requests.js')).requests(manifest, options)
+      ? await (await file('requests', () => import('./requests.js'))).requests(manifest, options)
       : undefined;
   return { converter, serve };
 }

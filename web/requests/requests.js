@@ -7,6 +7,7 @@ import { ArgumentError, ArtifactError, RunError, XlaWasmError } from '../errors.
 import { Fields, readLeaf } from '../manifest.js';
 import { REQUESTS, REQUESTS_OPERANDS, REQUESTS_RESULTS } from '../manifest_fields.js';
 import { order } from '../arrays/orders.js';
+import { file } from '../source.js';
 
 /** @typedef {import('../manifest.js').Manifest} Manifest */
 
@@ -57,15 +58,18 @@ export async function requests(manifest, { customCalls = {}, device, physical })
   const kinds = items.map((item) => item.text('kind'));
   const read = items.map((item, i) => (kinds[i] === 'exchange' ? undefined : readRequest(item, manifest.memoryBytes)));
   const calls = kinds.map((kind) => kind === 'custom_call' || kind === 'callback');
-  const callbacks = kinds.includes('callback') ? await import('./callbacks.js') : undefined;
+  const callbacks = kinds.includes('callback') ? await file('callbacks', () => import('./callbacks.js')) : undefined;
   const feeds = kinds.some((kind, i) => kind !== 'exchange' && !calls[i])
-    ? new (await import('./feeds.js')).Feeds(manifest.name)
+    ? new (await file('feeds', () => import('./feeds.js'))).Feeds(manifest.name)
     : undefined;
   const leaves = (/** @type {boolean} */ called) =>
     read.flatMap((item, i) => (item && called === calls[i] ? [...item.operands, ...item.results] : []));
   // Functions get arrays as such; what is fed goes as arguments and results do.
   const [forCalls, forFeeds] = [await converters(leaves(true)), await converters(leaves(false), physical)];
-  const exchanges = manifest.devices || kinds.includes('exchange') ? await import('../devices/exchange.js') : undefined;
+  const exchanges =
+    manifest.devices || kinds.includes('exchange')
+      ? await file('exchange', () => import('../devices/exchange.js'))
+      : undefined;
   const own = exchanges?.present(manifest, device);
   const bindings = items.map((item, i) => {
     const [kind, request] = [/** @type {import('./feeds.js').Kind} */ (kinds[i]), read[i]];
@@ -107,11 +111,11 @@ export async function requests(manifest, { customCalls = {}, device, physical })
 async function converters(leaves, physical) {
   const manifest = /** @type {Manifest} */ (/** @type {unknown} */ ({ parameters: leaves, results: [] }));
   if (physical) {
-    const converter = (await import('../arrays/layouts.js')).physical(manifest);
+    const converter = (await file('layouts', () => import('../arrays/layouts.js'))).physical(manifest);
     return () => converter;
   }
   if (!leaves.some((leaf) => leaf.raw.sizes !== undefined)) return () => PLAIN;
-  const { dynamic } = await import('../arrays/dynamic.js');
+  const { dynamic } = await file('dynamic', () => import('../arrays/dynamic.js'));
   return (buffer) => dynamic(manifest, buffer);
 }
 

@@ -5,7 +5,7 @@ import { counted } from '../arrays.js';
 import { ArgumentError, LimitError } from '../errors.js';
 import { Fields } from '../manifest.js';
 import { THREADS } from '../manifest_fields.js';
-import { builtin } from '../source.js';
+import { builtin, file, hints } from '../source.js';
 import { late } from '../limits/budget.js';
 import { hasLocks } from './locks.js';
 
@@ -39,6 +39,18 @@ function mayWait(words) {
   }
 }
 
+/** Why there can be one thread only, if that is so. */
+function lackOfThreads() {
+  if (!builtin('node:worker_threads') && typeof Worker === 'undefined') return 'there are no workers here';
+  if (globalThis.crossOriginIsolated === false)
+    return (
+      'more need a page that is cross-origin isolated, so serve it with the headers Cross-Origin-Opener-Policy: ' +
+      'same-origin and Cross-Origin-Embedder-Policy: require-corp'
+    );
+  // As in WebKitGTK, where such a page can have shared memory of WebAssembly, but send it to nobody.
+  return typeof SharedArrayBuffer === 'undefined' ? 'this browser has no shared memory' : '';
+}
+
 /**
  * How many threads a run has.
  * @param {Manifest} manifest
@@ -60,12 +72,9 @@ function count(manifest, { threads, untrusted, device }) {
     throw new ArgumentError(`'${manifest.name}' has room for at most ${counted(most, 'thread')}, not ${threads}`);
   if (untrusted) return 1;
   const wanted = Math.min(threads ?? (Math.floor(processors() / (device?.grid.count ?? 1)) || 1), most);
-  if (wanted > 1 && globalThis.crossOriginIsolated === false) {
-    if (!warned)
-      console.warn(
-        `'${manifest.name}' runs on one thread: more need a page that is cross-origin isolated, so serve it with ` +
-          `the headers Cross-Origin-Opener-Policy: same-origin and Cross-Origin-Embedder-Policy: require-corp`,
-      );
+  const lacks = wanted > 1 && lackOfThreads();
+  if (lacks) {
+    if (!warned) console.warn(`'${manifest.name}' runs on one thread: ${lacks}`);
     warned = true;
     return 1;
   }
@@ -100,7 +109,7 @@ export async function instantiate(module, manifest, options) {
   try {
     ({ exports } = await WebAssembly.instantiate(module, { host: { memory } }));
   } catch (error) {
-    throw (await import('../diagnostics/hints.js')).notStarted(error, manifest);
+    throw (await hints()).notStarted(error, manifest);
   }
   const words = new Int32Array(memory.buffer, control, 64);
   if (!mayWait(words)) words[AWAKE] = 1;
@@ -150,7 +159,7 @@ export async function instantiate(module, manifest, options) {
  * @returns {Promise<any>}
  */
 async function startWorker(script) {
-  if (!script) return (await import('../remote.js')).start(true);
+  if (!script) return (await file('remote', () => import('../remote.js'))).start(true);
   const Thread = builtin('node:worker_threads')?.Worker;
   if (Thread) return new Thread(new URL(script));
   try {

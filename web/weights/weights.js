@@ -7,8 +7,8 @@ import { ArgumentError, ArtifactError, LimitError, RunError } from '../errors.js
 import { Broken, Download } from './download.js';
 import { NARROW, widen } from './narrow.js';
 import { show } from '../manifest.js';
-import { chunks } from '../bytes.js';
-import { inMemory, isLocal, locationOf } from '../source.js';
+import { beginning, chunks } from '../bytes.js';
+import { decode, inMemory, isLocal, locationOf } from '../source.js';
 
 /** @typedef {import('../source.js').Bytes} Bytes */
 /** @typedef {import('../manifest.js').Manifest} Manifest */
@@ -63,7 +63,7 @@ class Reader {
     const { done, value } = await this.#stream.next();
     if (done) return false;
     this.#rest = value;
-    if (this.#fresh && /^\s*<(!doctype|html)/i.test(new TextDecoder().decode(value.subarray(0, 64)))) {
+    if (this.#fresh && /^\s*<(!doctype|html)/i.test(beginning(value))) {
       throw new ArtifactError(`${this.#what(0)}: it is an HTML page, so the address is probably wrong`);
     }
     this.#fresh = false;
@@ -288,7 +288,7 @@ async function pourTensors(destination, wanted, set, source, report) {
       if (length > LONGEST_HEADER) throw damaged(`its header would have ${length} bytes`);
       let header;
       try {
-        header = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(await reader.take(length)));
+        header = JSON.parse(decode(await reader.take(length)));
       } catch (error) {
         throw error instanceof Mismatch ? error : damaged('its header is not JSON');
       }

@@ -65,6 +65,11 @@ class Late:
 sys.meta_path.insert(sys.meta_path.index(PathFinder), Late)
 `;
 
+/**
+ * Whether the snapshot fits this engine. Pyodide's table of functions is another one where there are no promises in
+ * WebAssembly, as in WebKit; there Python starts from its files.
+ */
+const IS_LIKE_THE_MAKERS = 'Suspending' in WebAssembly;
 const EMPTY_ZIP = Uint8Array.of(0x50, 0x4b, 5, 6, ...new Array(18).fill(0));
 
 /** @param {string} name @returns {ArrayBuffer} */
@@ -86,9 +91,10 @@ function fetchNow(name) {
 async function fetchFiles(known) {
   const fetchIt = scope.fetch.bind(scope);
   const [module, memory] = ['pyodide.asm.wasm.gz', 'snapshot.bin.zst'];
-  const asked = new Map([module, memory].map((name) => [name, fetchIt(`${FOLDER}${name}`).catch(() => undefined)]));
+  const names = IS_LIKE_THE_MAKERS ? [module, memory] : [module];
+  const asked = new Map(names.map((name) => [name, fetchIt(`${FOLDER}${name}`).catch(() => undefined)]));
   const sizes = await known;
-  const total = (sizes[module] ?? 0) + (sizes[memory] ?? 0);
+  const total = names.reduce((sum, name) => sum + (sizes[name] ?? 0), 0);
   let [loaded, said] = [0, 0];
   /** @param {string} name @returns {Promise<Response | undefined>} */
   const counted = async (name) => {
