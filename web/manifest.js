@@ -323,7 +323,7 @@ function parseManifest(raw) {
   top.list('requests');
   top.get('devices');
   if ('stateful' in top.raw) top.flag('stateful');
-  if ('stop' in top.raw) top.index('stop', memory - 3);
+  if ('stop' in top.raw) top.index('stop', memory);
   if (top.raw.undivided != null) top.text('undivided');
   return {
     ...top.raw,

@@ -1,4 +1,4 @@
-"""Where a program looks whether its run is to end: nowhere if it is short, and in long kernels often enough, but not in
+"""Programs look whether their run is to end: not at all if they are short, and in long kernels often enough, but not in
 loops that a look would slow down."""
 
 from __future__ import annotations

@@ -226,7 +226,7 @@ class Instance(BaseInstance):
         """Ends the run, from another thread: the program traps when it looks next."""
         assert self._manifest.stop is not None
         self._stopped_by = reason or self._late
-        self._write(self._manifest.stop, STOPPED_RUN.to_bytes(4, "little"))
+        self._write(self._manifest.stop & -4, STOPPED_RUN.to_bytes(4, "little"))  # a file may lie: inside of the memory
         if self.thread_pool is not None:
             self.thread_pool.wake_first()
 

@@ -222,7 +222,7 @@ def _manifest(top: Object) -> Manifest:
         inits=top.objects("inits", lambda item: _init(item, memory)),
         steps=names,
         config=top.address("config", memory),
-        stop=top.index("stop", memory - 3) if "stop" in top.raw else None,
+        stop=top.index("stop", memory) if "stop" in top.raw else None,
         is_short="stop" in top.raw and top.raw["stop"] is None,
         requests=top.objects("requests", lambda item: _request(item, memory)),
         request=top.address("request", memory),
