@@ -161,8 +161,9 @@ class Batching:
         return self.b.reshape(self.b.op("slice", operand, slice=cut), dims)
 
     def place(self, rank: int) -> int:
-        """A place for the batch's dimension among others: in front, or anywhere."""
-        return 0 if self.choose.random() < 0.5 else self.choose.randint(0, rank)
+        """A place for the batch's dimension among others, of which there may be less than none where an operand has no
+        batch: in front, or anywhere."""
+        return 0 if self.choose.random() < 0.5 else self.choose.randint(0, max(rank, 0))
 
     def moved(self, x: Instruction, source: int, target: int) -> Instruction:
         if source == target:
