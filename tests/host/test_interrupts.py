@@ -21,6 +21,7 @@ from jupyter_client.manager import KernelManager
 import xla_wasm
 from tests.support.interrupts import ENDLESS, ENDS, STARTS, WAYS
 from tests.support.paths import ROOT
+from xla_wasm.host import stop
 
 sys.path.insert(0, str(ROOT / "tools"))
 import pythons
@@ -172,6 +173,47 @@ ENTRY e {
     exe = xla_wasm.load(xla_wasm.compile(xla_wasm.HloModule.from_text(text), options), custom_calls={"fails": fails})
     with pytest.raises(xla_wasm.RunError, match="^device 1: .*no more"):
         exe.run_replicated([[np.int32(1)], [np.int32(-1)]])
+
+
+def test_no_further_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(stop, "_watcher", None)
+    monkeypatch.setattr(stop, "start_new_thread", refuse)
+    assert endless().run(ENDS)[0][0] == ENDS
+    with pytest.raises(xla_wasm.LimitError, match="no run can be ended in time: can't start new thread; load it with"):
+        endless(timeout=1.0).run(ENDS)
+
+
+def test_a_child_of_fork() -> None:
+    """Its signals are not for a run of its parent, which goes on meanwhile."""
+    exe = endless(timeout=60.0)
+    children: list[int] = []
+
+    def fork() -> None:
+        time.sleep(0.2)
+        child = os.fork()
+        if child == 0:
+            before = signal.signal(signal.SIGINT, lambda *_: os._exit(7))
+            try:
+                os.kill(os.getpid(), signal.SIGINT)
+                time.sleep(_LONG)
+            finally:
+                signal.signal(signal.SIGINT, before)
+                os._exit(1)
+        children.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        time.sleep(0.2)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        threading.Thread(target=fork).start()
+        with pytest.raises(KeyboardInterrupt):
+            exe.run(STARTS)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert children == [7]
 
 
 def test_a_stop_while_nothing_runs() -> None:

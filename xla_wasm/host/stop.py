@@ -26,6 +26,7 @@ from time import monotonic
 from typing import Protocol, TypeVar
 
 from ..dataclass import dataclass
+from ..errors import LimitError
 
 T = TypeVar("T")
 Reason = Callable[[], BaseException]
@@ -136,16 +137,29 @@ _main_thread = 0
 
 
 def _forget() -> None:
-    """Begins anew, as in a forked child, which has neither the thread nor the runs of its parent's other threads."""
+    """Begins anew."""
     global _watcher, _main_thread
     _watcher = None
     _main_thread = threading.main_thread().ident or 0
     _runs.clear()
 
 
+def _after_fork() -> None:
+    """A child has neither the thread nor the runs of its parent's other threads, and its signals are not for these."""
+    if _watcher is not None:
+        _write_signals_to(_watcher.forward, _watcher)
+    _forget()
+
+
 _forget()
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget)
+    os.register_at_fork(after_in_child=_after_fork)
+
+
+def _write_signals_to(file: int, watcher: _Watcher) -> None:
+    """Has Python write signals to a file again, if it writes them to a watcher."""
+    if (found := set_wakeup_fd(file, warn_on_full_buffer=False)) != watcher.fd:
+        set_wakeup_fd(found, warn_on_full_buffer=False)
 
 
 def _end(instance: Stoppable, reason: Reason | None) -> None:
@@ -172,11 +186,17 @@ def _raises_interrupts() -> bool:
     )
 
 
-def begin(instance: Stoppable, deadline: float | None) -> Run:
+def begin(instance: Stoppable, deadline: float | None) -> Run | None:
     """From now on, until `end`, the run of an instance is ended at a time of the clock `monotonic`, when its caller
-    leaves, and in the main thread by Ctrl-C."""
+    leaves, and in the main thread by Ctrl-C. Where the system allows no further thread, it is not, and without a
+    deadline that is no error."""
     global _watcher
-    watcher = _watcher = _watcher or _Watcher()
+    try:
+        watcher = _watcher = _watcher or _Watcher()
+    except (OSError, RuntimeError) as error:
+        if deadline is None:
+            return None
+        raise LimitError(f"no run can be ended in time: {error}; load it without a timeout") from error
     until, caller = math.inf if deadline is None else deadline, _caller.get()
     before, main = None, get_ident() == _main_thread and _raises_interrupts()
     if main:
@@ -212,8 +232,6 @@ def interrupted(run: Run | None) -> None:
         return
     if run is not None and run.before is None:  # inside of another run, which the signal is for as well
         return
-    before = old.forward if run is None or run.before is None else run.before
-    if (found := set_wakeup_fd(before, warn_on_full_buffer=False)) != old.fd:  # it was set back already
-        set_wakeup_fd(found, warn_on_full_buffer=False)
+    _write_signals_to(old.forward if run is None or run.before is None else run.before, old)
     _watcher = _Watcher()
     old.wake()
