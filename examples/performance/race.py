@@ -26,7 +26,7 @@ from xla_wasm import HloModule
 from xla_wasm.jax import lower
 
 # The modules carry source lines for error messages and profiles: as paths inside the project.
-jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/(?=examples/|site-packages/)")
+jax.config.update("jax_hlo_source_file_canonicalization_regex", ".*/(?=examples/|site-packages/|xla_wasm/)")
 
 HERE = Path(__file__).parent
 NHWC = ("NHWC", "HWIO", "NHWC")

@@ -395,7 +395,7 @@ def test_stepping_is_running() -> None:
 def test_the_step_table() -> None:
     """Eight u32 an entry, of the kinds that the document lists, in the order in which it lists what they are."""
     listed = re.findall(r"\d \w+", section("Steps").split("kind (")[1].split(")")[0])
-    assert listed == ["0 halt", "1 kernel", "2 jump", "3 branch", "4 switch", "5 request"]
+    assert listed == ["0 halt", "1 kernel", "2 jump", "3 branch", "4 switch", "5 request", "6 kernel"]
     raw, steps = Raw(fed()), fed().manifest["steps"]
     entries = [raw.words(steps["address"] + i * steps["entry_bytes"], 8) for i in range(steps["count"])]
     assert [entry[0] for entry in entries if entry[0] in (0, 5)] == [5, 5, 5, 0]

@@ -49,7 +49,15 @@ def test_the_command(tmp_path: Path) -> None:
     (tmp_path / "endless.hlo").write_text(ENDLESS)
     np.save(tmp_path / "i.npy", STARTS)
     command = [sys.executable, "-m", "xla_wasm", "run", "endless.hlo", "-i", "i.npy"]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=tmp_path, text=True)
+    process = subprocess.Popen(
+        command,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        text=True,
+        # What a shell starts in the background ignores the signal, and so do its children.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
     ended = threading.Timer(_LONG, process.kill)
     ended.start()
     while process.poll() is None and _cpu_seconds(process.pid) < 2.5:  # several times what it takes to start

@@ -68,15 +68,16 @@ def shared_compile(
 
 
 def static_site(factory: pytest.TempPathFactory) -> Path:
-    """The pages as files, without what is large and needs the same of a host: Pyodide, and the weights of the search
-    page."""
+    """The pages as files, without what is large and needs the same of a host: Pyodide, the weights of the search page,
+    and the libraries of others."""
 
     def make(place: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(pages.minilm, "FILES", ())
-            patch.setattr(pages, "pyodide", lambda: place / "none")
+            for folder in ("pyodide", "peers"):
+                patch.setattr(pages, folder, lambda: place / "none")
             left_out = pages.write(place / "site")
-        assert len(left_out) == 1 and "Pyodide" in left_out[0]
+        assert len(left_out) == 2 and "Pyodide" in left_out[0] and "races" in left_out[1]
 
     return once(factory, "static-site", make) / "site"
 

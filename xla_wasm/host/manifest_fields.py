@@ -70,7 +70,7 @@ ROWS = (
     Field("devices", "object or null", "how the program runs on several devices; null if it is the same on all"),
     Field("undivided", "string or null", "for a program that says how its arrays are to be divided among devices: the reason why it runs on one"),
     Field("config", "integer", "of a u32: the step that runs, or in which a trap occurred", unit="address", size=4, align=4),
-    Field("stop", "integer or null, optional", "of a u32: a run traps soon after another thread has written 0xFFFFFFFF there; null if all runs are over sooner. Modules before 2026-11-27 have none", unit="address"),
+    Field("stop", "integer or null", "of a u32: a run traps soon after another thread has written 0xFFFFFFFF there; null if all runs are over sooner. Modules before 2026-11-27 lack it", unit="address"),
     Field("request", "integer", "of two u32: the request that a run waits for, and the step at which it goes on", unit="address", size=8, align=4),
     Field("kind", "string, optional", "of files that run without a host: `command`, a program [by itself](command.md), or `server`, a [component](serving.md#wasmtime-serve)", choices=(COMMAND, SERVER)),
     Field("stateful", "boolean", "whether it keeps more than its states from run to run"),
