@@ -10,7 +10,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import numpy as np
@@ -183,11 +183,59 @@ ENTRY e {
         exe.run_replicated([[np.int32(1)], [np.int32(-1)]])
 
 
+def calling(waits: Callable[[np.ndarray], np.ndarray], size: int, **options: float) -> xla_wasm.Executable:
+    """A program that calls the host twice and then computes so many sines; `size` decides if it can be ended."""
+    text = f"""HloModule m
+ENTRY e {{
+  i = f32[] parameter(0)
+  j = f32[] custom-call(i), custom_call_target="waits"
+  k = f32[] custom-call(j), custom_call_target="waits"
+  l = f32[{size}] broadcast(k), dimensions={{}}
+  ROOT m = f32[{size}] sine(l)
+}}"""
+    artifact = xla_wasm.compile(xla_wasm.HloModule.from_text(text), xla_wasm.Options(host_calls=("waits",)))
+    assert (artifact.manifest["stop"] is None) == (size == 4)
+    return xla_wasm.load(artifact, custom_calls={"waits": waits}, **options)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("size", [4, 1 << 22])
+def test_functions_of_the_host_use_up_the_time(size: int) -> None:
+    exe = calling(lambda x: time.sleep(0.3) or x, size, timeout=0.2)
+    with pytest.raises(xla_wasm.LimitError, match=r"took longer than its 0.2 s"):
+        exe.run(ENDS)
+
+
+@pytest.mark.parametrize("size", [4, 1 << 22])
+@pytest.mark.parametrize("method", ["run", "profile"])
+def test_an_interrupt_inside_of_a_function_of_the_host(size: int, method: str) -> None:
+    """Which ends it where it is; the watcher may have ended the run as well."""
+    waiting = [True]
+
+    def waits(x: np.ndarray) -> np.ndarray:
+        if waiting[0]:
+            threading.Timer(0.1, os.kill, (os.getpid(), signal.SIGINT)).start()
+            time.sleep(_LONG)
+        return x
+
+    exe = calling(waits, size)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        for _ in range(3):
+            waiting[0] = True
+            with pytest.raises(KeyboardInterrupt):
+                getattr(exe, method)(ENDS)
+            waiting[0] = False
+            time.sleep(0.05)
+            np.testing.assert_allclose(exe.run(ENDS)[0], np.sin(ENDS), rtol=1e-6)
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 def test_no_further_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr(stop, "_watcher", None)
+    monkeypatch.setattr(stop, "_current", {})
     monkeypatch.setattr(stop, "start_new_thread", refuse)
     assert endless().run(ENDS)[0][0] == ENDS
     with pytest.raises(xla_wasm.LimitError, match="no run can be ended in time: can't start new thread; load it with"):

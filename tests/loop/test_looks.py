@@ -4,14 +4,18 @@ loops that a look would slow down."""
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 import pytest
 
 import xla_wasm
 from tests.support.paths import ROOT
+from xla_wasm import Options
+from xla_wasm.assemble import driver
 from xla_wasm.hlo.ir import Module
 from xla_wasm.jax import lower
 from xla_wasm.loop import emit, pieces
@@ -89,3 +93,19 @@ def test_the_c_runtime_looks_at_the_same_word() -> None:
     text = (ROOT / "runtime_c" / "stop.h").read_text()
     assert re.findall(r"#define STOP_WORD (\d+)", text) == [str(STOP)]
     assert STOPPED_RUN + 4 > 1 << 32  # outside of the largest memory
+
+
+@pytest.mark.parametrize("bytes", [12, 16, 20, 32, 36, 132])
+@pytest.mark.parametrize("threads", [False, True])
+def test_copies_in_pieces(bytes: int, threads: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A state that is another argument from then on: of each copy pieces of 16 bytes, the last one as long as it is."""
+    monkeypatch.setattr(driver, "_COPIED", 16)
+    x, y = (np.arange(bytes // 4, dtype=np.float32) + k for k in (1, 100))
+    module = lower(lambda state, other: (other, state + other), x, y)
+    options = Options(state={"state": "0"}, initial={"state": x}, threads=threads)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it runs on one thread
+        exe = xla_wasm.load(xla_wasm.compile(module, options))
+    for expected in (x + y, y + y, y + y):
+        np.testing.assert_array_equal(exe.run(y)[0], expected)
+    np.testing.assert_array_equal(exe.get("state"), y)

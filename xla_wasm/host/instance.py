@@ -10,6 +10,7 @@ import weakref
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
+from math import inf
 from typing import Any, NoReturn, TypeVar, cast
 
 import numpy as np
@@ -222,34 +223,34 @@ class Instance(BaseInstance):
     def _call_run(self) -> int:
         return self._stoppable(self._run, 0)
 
-    def stop(self, reason: stop.Reason | None) -> None:
+    def stop(self, reason: stop.Reason) -> None:
         """Ends the run, from another thread: the program traps when it looks next."""
         assert self._manifest.stop is not None
-        self._stopped_by = reason or self._late
+        self._stopped_by = reason
         self._write(self._manifest.stop & -4, STOPPED_RUN.to_bytes(4, "little"))  # a file may lie: inside of the memory
         if self.thread_pool is not None:
             self.thread_pool.wake_first()
 
     def _stoppable(self, call: Callable[[U], T], argument: U) -> T:
         """The call, which `stop` may end."""
+        deadline = self.budget.deadline if self._clock is None else None  # the clock counts by itself
+        if deadline is not None:
+            self.budget.seconds(self._failed)
         if self._manifest.stop is None:
             return call(argument)
-        if self._clock is None:
-            self.budget.seconds(self._failed)
-        deadline = self.budget.deadline if self._clock is None else None  # the clock counts by itself
-        run = None
+        run = stop.Run(self, inf if deadline is None else deadline, self._late)
         try:
             try:
-                run = stop.begin(self, deadline)
+                stop.begin(run)
                 result = call(argument)
             finally:
-                is_whole = stop.end(self, run)
+                if is_ended := not stop.end(run):
+                    self.sound = False  # the word may be written after the program has looked for the last time
         except KeyboardInterrupt:  # of `begin` and `end` as well
             stop.interrupted(run)
             raise
-        if not is_whole and self._stopped_by:  # it was there before the program looked
-            self.sound = False
-            raise self._stopped_by()
+        if is_ended:
+            raise run.reason()
         return result
 
     def _late(self) -> LimitError:

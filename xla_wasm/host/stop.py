@@ -6,7 +6,7 @@ the word of the run's memory at which the program looks (`target.STOP`): the pro
 what it was told.
 
 An exception may be sent to a caller's thread between any two steps of Python, so nothing is locked here: whoever takes
-a run's entry out of `_runs`, which is one operation, has ended it.
+a run's entry out of `_runs`, which is one operation, has ended it, and has said why before.
 """
 
 from __future__ import annotations
@@ -36,17 +36,21 @@ Reason = Callable[[], BaseException]
 class Stoppable(Protocol):
     """An instance, as far as it can be stopped."""
 
-    def stop(self, reason: Reason | None) -> None:
-        """Ends the run, from another thread; None: its time is over."""
+    def stop(self, reason: Reason) -> None:
+        """Ends the run, from another thread."""
 
 
-@dataclass(slots=True)
+@dataclass(eq=False, slots=True)
 class Run:
-    """A run under way."""
+    """A run that may be ended."""
 
+    instance: Stoppable
     deadline: float
-    caller: Caller | None
-    interruptible: bool
+    """When its time is over, by the clock `monotonic`; infinity: never."""
+    reason: Reason
+    """Makes the error that it ends with, if it is ended: at first for the case that its time is over."""
+    caller: Caller | None = None
+    interruptible: bool = False
     """True if it is in the main thread, where Ctrl-C ends it."""
     before: int | None = None
     """The file to which Python wrote signals before; None if this run has not changed it."""
@@ -71,23 +75,24 @@ class Caller:
     def leave(self, reason: Reason, grace: float = 0.0) -> None:
         """Ends the runs, those under way and those that would begin, after so many seconds."""
         self.reason, self._until = reason, monotonic() + grace
-        for instance, run in list(_runs.items()):
+        for run in list(_runs):
             if run.caller is self:
-                self.check(instance, run)
+                self.check(run)
 
-    def check(self, instance: Stoppable, run: Run) -> None:
+    def check(self, run: Run) -> None:
         """Ends a run that is under way, or has begun, after `leave`."""
         if self.reason is None:
             return
         run.deadline = min(run.deadline, self._until)
         if self._until <= monotonic():
-            _end(instance, self.reason)
-        elif _watcher:
-            _watcher.wake()
+            _end(run, self.reason)
+        else:
+            _watching().wake()
 
 
 _caller: ContextVar[Caller | None] = ContextVar("_caller", default=None)
-_runs: dict[Stoppable, Run] = {}
+_runs: dict[Run, bool] = {}
+"""Those under way, as keys of True: to drop one says whether it was there."""
 _WAKE = b"\0"
 """Written to the watcher where signals write their numbers: there is a nearer end of a run's time."""
 
@@ -113,7 +118,7 @@ class _Watcher:
     def _watch(self) -> None:
         while True:
             self.wakes_at = math.inf  # so that whoever begins from now on wakes it
-            self.wakes_at = min((run.deadline for run in list(_runs.values())), default=math.inf)
+            self.wakes_at = min((run.deadline for run in list(_runs)), default=math.inf)
             left = self.wakes_at - monotonic()
             self._wakes.settimeout(None if left == math.inf else max(left, _LEAST_WAIT))
             try:
@@ -121,9 +126,10 @@ class _Watcher:
             except TimeoutError:
                 signals = b""
             except OSError:  # somebody has closed all files
-                _forget()
-                return
-            if self is not _watcher:
+                signals = b""
+                if self is _current.get(_WATCHER):
+                    del _current[_WATCHER]
+            if self is not _current.get(_WATCHER):
                 return
             if signals and self.forward >= 0:
                 with suppress(OSError):
@@ -132,26 +138,34 @@ class _Watcher:
 
 
 _LEAST_WAIT = 0.001
-_watcher: _Watcher | None = None
-_main_thread = 0
+_WATCHER = "watcher"
+_current: dict[str, _Watcher] = {}
+"""The watcher, if there is one: two threads that find none make one each, and the first that puts it here has made it.
+"""
+_main_thread = threading.main_thread().ident
 
 
-def _forget() -> None:
-    """Begins anew."""
-    global _watcher, _main_thread
-    _watcher = None
-    _main_thread = threading.main_thread().ident or 0
-    _runs.clear()
+def _watching() -> _Watcher:
+    """The watcher, made if there is none. Raises OSError or RuntimeError where the system allows no further one."""
+    watcher = _current.get(_WATCHER)
+    if watcher is None:
+        made = _Watcher()
+        watcher = _current.setdefault(_WATCHER, made)
+        if watcher is not made:
+            made.wake()  # and so it ends
+    return watcher
 
 
 def _after_fork() -> None:
-    """A child has neither the thread nor the runs of its parent's other threads, and its signals are not for these."""
-    if _watcher is not None:
-        _write_signals_to(_watcher.forward, _watcher)
-    _forget()
+    """A child has no thread of its parent's, and its signals are not for its parent's runs."""
+    global _main_thread
+    _main_thread = threading.main_thread().ident
+    for run in list(_runs):
+        run.interruptible = False
+    if (watcher := _current.pop(_WATCHER, None)) is not None:
+        _write_signals_to(watcher.forward, watcher)
 
 
-_forget()
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
@@ -162,19 +176,20 @@ def _write_signals_to(file: int, watcher: _Watcher) -> None:
         set_wakeup_fd(found, warn_on_full_buffer=False)
 
 
-def _end(instance: Stoppable, reason: Reason | None) -> None:
-    if _runs.pop(instance, None) is not None:
-        instance.stop(reason)
+def _end(run: Run, reason: Reason) -> None:
+    run.reason = reason
+    if _runs.pop(run, False):
+        run.instance.stop(reason)
 
 
 def _end_those(interrupted: bool) -> None:
     """Ends the runs that an interrupt is for, and those whose time is over."""
     now = monotonic()
-    for instance, run in list(_runs.items()):
+    for run in list(_runs):
         if interrupted and run.interruptible:
-            _end(instance, KeyboardInterrupt)
+            _end(run, KeyboardInterrupt)
         elif run.deadline <= now:
-            _end(instance, run.caller.reason if run.caller else None)
+            _end(run, (run.caller and run.caller.reason) or run.reason)
 
 
 def _raises_interrupts() -> bool:
@@ -186,52 +201,47 @@ def _raises_interrupts() -> bool:
     )
 
 
-def begin(instance: Stoppable, deadline: float | None) -> Run | None:
-    """From now on, until `end`, the run of an instance is ended at a time of the clock `monotonic`, when its caller
-    leaves, and in the main thread by Ctrl-C. Where the system allows no further thread, it is not, and without a
-    deadline that is no error."""
-    global _watcher
+def begin(run: Run) -> None:
+    """From now on, until `end`, a run is ended when its time is over, when its caller leaves, and in the main thread by
+    Ctrl-C. Where the system allows no further thread it is not, which is an error only if it has a deadline:
+    LimitError."""
+    run.caller = _caller.get()
+    run.interruptible = get_ident() == _main_thread and _raises_interrupts()
+    _runs[run] = True
     try:
-        watcher = _watcher = _watcher or _Watcher()
+        watcher = _watching()
     except (OSError, RuntimeError) as error:
-        if deadline is None:
-            return None
+        if run.deadline == math.inf:
+            return
         raise LimitError(f"no run can be ended in time: {error}; load it without a timeout") from error
-    until, caller = math.inf if deadline is None else deadline, _caller.get()
-    before, main = None, get_ident() == _main_thread and _raises_interrupts()
-    if main:
+    if run.interruptible:
         try:
             before = set_wakeup_fd(watcher.fd, warn_on_full_buffer=False)
         except ValueError:  # the main thread of another interpreter
-            main = False
-    if before == watcher.fd:
-        before = None
-    elif before is not None:
-        watcher.forward = before
-    run = _runs[instance] = Run(until, caller, main, before)
-    if until < watcher.wakes_at:
+            before = watcher.fd
+        if before != watcher.fd:
+            run.before = watcher.forward = before
+    if run.deadline < watcher.wakes_at:
         watcher.wake()
-    if caller is not None:
-        caller.check(instance, run)
-    return run
+    if run.caller is not None:
+        run.caller.check(run)
 
 
-def end(instance: Stoppable, run: Run | None) -> bool:
-    """Returns True if the run that `begin` gave has come to its end by itself, and nobody ends it any more."""
-    if run is not None and run.before is not None:
+def end(run: Run) -> bool:
+    """Returns True if a run has come to its end by itself, and nobody ends it any more."""
+    if run.before is not None:
         set_wakeup_fd(run.before, warn_on_full_buffer=False)
-    return _runs.pop(instance, None) is not None
+    return _runs.pop(run, False)
 
 
-def interrupted(run: Run | None) -> None:
+def interrupted(run: Run) -> None:
     """After an interrupt that ended a run: the watcher may not have read the signal yet, and would take it for one that
     came in the next run. So another watcher takes its place."""
-    global _watcher
-    old = _watcher
-    if old is None or get_ident() != _main_thread:
-        return
-    if run is not None and run.before is None:  # inside of another run, which the signal is for as well
-        return
-    _write_signals_to(old.forward if run is None or run.before is None else run.before, old)
-    _watcher = _Watcher()
-    old.wake()
+    if get_ident() != _main_thread or any(other.interruptible for other in list(_runs)):
+        return  # inside of another run, which the signal is for as well
+    if (old := _current.pop(_WATCHER, None)) is not None:
+        _write_signals_to(old.forward if run.before is None else run.before, old)
+        old.wake()
+    if _runs:  # those of other threads
+        with suppress(OSError, RuntimeError):
+            _watching()

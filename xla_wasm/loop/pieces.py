@@ -46,9 +46,9 @@ def chunk(func: Func) -> int:
 
 
 def looks(func: Func) -> set[Loop]:
-    """The loops that look in each trip whether the run is to end, of kernels of which one call takes long: outer loops,
-    since a branch costs inner ones their registers, but none whose trip itself takes long, unless that is one loop over
-    many elements. Callers look between the pieces of a range."""
+    """The loops that look in each trip whether the run is to end, of kernels of which one call takes long: the
+    outermost of which a trip does not take long, and around what has none, as one loop over many elements, the one
+    outside. Callers look between the pieces of a range."""
     found: set[Loop] = set()
 
     def visit(block: Block, split: bool) -> None:
