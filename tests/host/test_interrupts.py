@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -208,7 +209,7 @@ def test_functions_of_the_host_use_up_the_time(size: int) -> None:
 @pytest.mark.parametrize("size", [4, 1 << 22])
 @pytest.mark.parametrize("method", ["run", "profile"])
 def test_an_interrupt_inside_of_a_function_of_the_host(size: int, method: str) -> None:
-    """Which ends it where it is; the watcher may have ended the run as well."""
+    """It ends the function where it is; the watcher may have ended the run as well."""
     waiting = [True]
 
     def waits(x: np.ndarray) -> np.ndarray:
@@ -240,6 +241,239 @@ def test_no_further_thread(monkeypatch: pytest.MonkeyPatch) -> None:
     assert endless().run(ENDS)[0][0] == ENDS
     with pytest.raises(xla_wasm.LimitError, match="no run can be ended in time: can't start new thread; load it with"):
         endless(timeout=1.0).run(ENDS)
+
+
+@pytest.mark.parametrize("timeout", [60.0, 1e10, 1e300])
+def test_ends_of_time_far_away(timeout: float) -> None:
+    """The one who ends runs waits for the nearest end, and signals, whatever the others are."""
+    errors: list[BaseException] = []
+
+    def short() -> None:
+        try:
+            endless(timeout=0.2).run(STARTS)
+        except xla_wasm.LimitError as error:
+            errors.append(error)
+            os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        threading.Timer(0.2, short).start()
+        with pytest.raises(KeyboardInterrupt):
+            endless(timeout=timeout).run(STARTS)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert len(errors) == 1
+
+
+def test_what_takes_long_when_it_is_loaded() -> None:
+    """A short run, whose constants are computed in the instance."""
+    products = "\n".join(
+        f"  m{i + 1} = f32[1400,1400] dot(m{i}, m0), lhs_contracting_dims={{1}}, rhs_contracting_dims={{0}}"
+        for i in range(4)
+    )
+    text = f"""HloModule m
+ENTRY e {{
+  i = f32[1400,1400] iota(), iota_dimension=0
+  m0 = f32[1400,1400] sine(i)
+{products}
+  s = f32[1,1] slice(m4), slice={{[5:6],[7:8]}}
+  t = f32[] reshape(s)
+  x = f32[] parameter(0)
+  ROOT r = f32[] add(x, t)
+}}"""
+    artifact = xla_wasm.compile(xla_wasm.HloModule.from_text(text))
+    xla_wasm.load(artifact)  # translates it for this machine
+    with pytest.raises(xla_wasm.LimitError, match="failed preparing the weights.*longer than its 0.05 s"):
+        xla_wasm.load(artifact, timeout=0.05)
+
+
+def test_a_cancelled_task_that_waits() -> None:
+    """For its turn, or for a thread of the loop, as long as another run takes."""
+    exe = endless()
+    exe.output(exe.results[0].name)  # so that runs take turns
+
+    async def cancelled(i: np.float32) -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await exe.run_async(i)
+
+    async def for_its_turn() -> None:
+        first = asyncio.create_task(exe.run_async(STARTS))
+        await asyncio.sleep(0.1)
+        await cancelled(ENDS)
+        assert not first.done()
+        first.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await first
+        assert (await exe.run_async(ENDS))[0][0] == ENDS
+
+    async def for_a_thread() -> None:
+        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
+        free = threading.Event()
+        other = asyncio.create_task(asyncio.to_thread(free.wait))
+        await asyncio.sleep(0.01)
+        await cancelled(ENDS)
+        assert not other.done()
+        free.set()
+        assert (await exe.run_async(ENDS))[0][0] == ENDS
+
+    asyncio.run(for_its_turn())
+    asyncio.run(for_a_thread())
+
+
+def endless_after(call: Callable[[np.ndarray], np.ndarray], **options: float) -> xla_wasm.Executable:
+    """The endless program, whose argument goes through a function of the host first."""
+    text = ENDLESS.replace(
+        "  i = f32[] parameter(0)\n",
+        '  p = f32[] parameter(0)\n  i = f32[] custom-call(p), custom_call_target="call"\n',
+    )
+    artifact = xla_wasm.compile(xla_wasm.HloModule.from_text(text), xla_wasm.Options(host_calls=("call",)))
+    return xla_wasm.load(artifact, custom_calls={"call": call}, **options)  # type: ignore[arg-type]
+
+
+def test_runs_that_nobody_cancelled() -> None:
+    """A cancelled run's function has left a coroutine with the loop, which runs something else."""
+    other, results = endless(), []
+
+    async def later() -> None:
+        while not is_cancelled:
+            await asyncio.sleep(0.01)
+        results.append(other.run(ENDS)[0][0])
+
+    is_cancelled = False
+
+    async def main() -> None:
+        nonlocal is_cancelled
+        loop, futures = asyncio.get_running_loop(), []
+
+        def call(x: np.ndarray) -> np.ndarray:
+            futures.append(asyncio.run_coroutine_threadsafe(later(), loop))
+            return x
+
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await endless_after(call).run_async(STARTS)
+        is_cancelled = True
+        await asyncio.wrap_future(futures[0])
+
+    asyncio.run(main())
+    assert results == [ENDS]
+
+
+def test_replicas_inside_of_a_cancelled_run() -> None:
+    inner = endless()
+
+    def call(x: np.ndarray) -> np.ndarray:
+        inner.run_replicated([[x], [x]])
+        return x
+
+    async def main() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.2):
+                await endless_after(call).run_async(STARTS)
+
+    asyncio.run(main())
+    assert not stop._runs
+
+
+def test_a_wakeup_file_that_is_closed() -> None:
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    before = signal.set_wakeup_fd(writes)
+    os.close(reads)
+    os.close(writes)
+    try:
+        exe = endless()
+        for _ in range(2):
+            assert exe.run(ENDS)[0][0] == ENDS
+    finally:
+        signal.set_wakeup_fd(before)
+    assert not stop._runs
+
+
+def test_every_signal_reaches_the_wakeup_file_of_others(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Signals that come just before an interrupt do so as well, though another watcher takes the place of theirs."""
+    begin = stop.begin
+
+    def begin_and_signal(run: stop.Run) -> None:
+        begin(run)
+        signal.raise_signal(signal.SIGUSR1)
+        signal.raise_signal(signal.SIGINT)
+
+    exe = endless()
+    exe.run(ENDS)
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler), signal.signal(signal.SIGUSR1, lambda *_: None)
+    file = signal.set_wakeup_fd(writes)
+    try:
+        monkeypatch.setattr(stop, "begin", begin_and_signal)
+        for _ in range(5):
+            with pytest.raises(KeyboardInterrupt):
+                exe.run(ENDS)
+            got = b""
+            while signal.SIGUSR1 not in got:
+                got += os.read(reads, 100)
+    finally:
+        signal.set_wakeup_fd(file)
+        signal.signal(signal.SIGINT, before[0])
+        signal.signal(signal.SIGUSR1, before[1])
+        os.close(reads)
+        os.close(writes)
+
+
+@pytest.mark.parametrize("moment", ["begin", "end"])
+def test_interrupts_between_two_steps(monkeypatch: pytest.MonkeyPatch, moment: str) -> None:
+    """One interrupt is one KeyboardInterrupt, and the signals' file is as it was."""
+    exe, original = endless(), getattr(stop, moment)
+    exe.run(ENDS)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+
+    def interrupted(run: stop.Run) -> object:
+        if moment == "end":
+            signal.raise_signal(signal.SIGINT)
+        result = original(run)
+        signal.raise_signal(signal.SIGINT)
+        return result
+
+    try:
+        for _ in range(5):
+            with monkeypatch.context() as patch:
+                patch.setattr(stop, moment, interrupted)
+                with pytest.raises(KeyboardInterrupt):
+                    exe.run(ENDS)
+            assert not stop._runs
+            assert exe.run(ENDS)[0][0] == ENDS
+            assert (file := signal.set_wakeup_fd(-1)) == -1, file
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.parametrize("method", ["run", "profile"])
+def test_a_fork_inside_of_a_run(method: str) -> None:
+    """Its child goes on with the run, whose time is over some time there as well."""
+    children: list[int] = []
+
+    def fork(x: np.ndarray) -> np.ndarray:
+        children.append(os.fork())
+        return x if children[-1] == 0 else x * 0 + ENDS
+
+    exe = endless_after(fork, timeout=0.5)
+    try:
+        getattr(exe, method)(STARTS)
+        if children[-1] == 0:
+            os._exit(1)
+    except xla_wasm.LimitError:
+        if children[-1] == 0:
+            os._exit(7)
+        raise
+    ends = time.monotonic() + _LONG
+    while (ended := os.waitpid(children[0], os.WNOHANG))[0] == 0 and time.monotonic() < ends:
+        time.sleep(0.05)
+    if not ended[0]:
+        os.kill(children[0], signal.SIGKILL)
+        os.waitpid(children[0], 0)
+    assert os.waitstatus_to_exitcode(ended[1]) == 7
 
 
 def test_a_child_of_fork() -> None:

@@ -140,9 +140,9 @@ def table(steps: list[Step], place: Layout, slots: dict[str, int], shared: Seque
 
 
 def is_short(plan: Plan) -> bool:
-    """Returns True if a run is over so soon that nobody needs to be ready to end it: without loops whose trips depend
-    on values, and with few statements, those of all branches together."""
-    statements = sum(executed(step.func.body) if step.func else step.bytes // 16 for step in plan.steps)
+    """Returns True if a run, and what `init` does, is over so soon that nobody needs to be ready to end it: without
+    loops whose trips depend on values, and with few statements, those of all branches together."""
+    statements = sum(executed(step.func.body) if step.func else step.bytes // 16 for step in all_steps(plan))
     return not plan.loops and statements < _SHORT
 
 

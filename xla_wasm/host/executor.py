@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from ..artifact import Artifact
 from ..dataclass import dataclass
-from ..errors import ArgumentError, RunError, XlaWasmError, counted
+from ..errors import ArgumentError, RunError, counted
 from ..hostio import DeviceKeywords, HostIO, HostKeywords, Sink, Source, of_devices
 from .arrays import Array, Slot, dtype_of
 from .base import positional
@@ -36,6 +35,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 _WAKES = 0.1
 """Seconds after which somebody who waits for a run looks whether it was cancelled."""
+_ENDS = 1.0
+"""Seconds in which a cancelled run has time to end."""
 
 
 def load(
@@ -294,8 +295,14 @@ class Executable(OnDevices):
         `asyncio.timeout`, ends the run."""
         from asyncio import CancelledError, create_task, to_thread, wait
 
-        caller = Caller()
-        running = create_task(to_thread(caller.wait_for, lambda: self.run(*arrays, **options)))
+        caller, begun = Caller(), []
+
+        def run() -> list[Array]:
+            begun.append(True)
+            return caller.wait_for(lambda: self.run(*arrays, **options))
+
+        running = create_task(to_thread(run))
+        running.add_done_callback(lambda task: task.cancelled() or task.exception())  # it may be nobody else's to hear
         try:
             # Jupyter's handler of Ctrl-C does not wake the loop that it cancels a task of.
             while not (await wait([running], timeout=_WAKES))[0]:
@@ -303,8 +310,9 @@ class Executable(OnDevices):
             return running.result()
         except CancelledError:
             caller.leave(lambda: RunError(f"the run of '{self.manifest.name}' was cancelled"))
-            with suppress(XlaWasmError):
-                await running
+            if begun:  # a function of the host is not ended, and nobody waits for it
+                await wait([running], timeout=_ENDS)
+            running.cancel()
             raise
 
     @overload

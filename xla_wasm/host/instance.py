@@ -246,8 +246,11 @@ class Instance(BaseInstance):
             finally:
                 if is_ended := not stop.end(run):
                     self.sound = False  # the word may be written after the program has looked for the last time
-        except KeyboardInterrupt:  # of `begin` and `end` as well
-            stop.interrupted(run)
+        except BaseException as error:  # of `begin` and `end` as well
+            interrupted = isinstance(error, KeyboardInterrupt)
+            if interrupted:
+                self.sound = False
+            stop.clean_up(run, interrupted)
             raise
         if is_ended:
             raise run.reason()

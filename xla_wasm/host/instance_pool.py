@@ -20,6 +20,7 @@ from ..errors import LimitError, RunError
 from .base import closed
 from .budget import UNLIMITED, Budget
 from .instance import Instance
+from .stop import check_caller
 
 _PAUSE = 0.05
 """Seconds after which a caller who waits looks again, though nobody has called."""
@@ -194,6 +195,7 @@ class InstancePool:
                     f"all {self._limit} instances of '{self._what}' are held by runs that wait for another run of it: "
                     "let functions of the host use an executable of their own, exe.clone()"
                 )
+            check_caller()
             left = budget.seconds(lambda: f"'{self._what}' waited for one of its {self._limit} instances")
             try:
                 self._bell.get(timeout=_PAUSE if left is None else min(left, _PAUSE))

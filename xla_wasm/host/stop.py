@@ -21,11 +21,12 @@ from _signal import SIGINT, default_int_handler, getsignal, set_wakeup_fd  # typ
 from _thread import get_ident, start_new_thread
 from collections.abc import Callable
 from contextlib import suppress
-from contextvars import ContextVar
+from functools import partial
 from time import monotonic
 from typing import Protocol, TypeVar
+from weakref import WeakValueDictionary
 
-from ..dataclass import dataclass
+from ..dataclass import dataclass, field
 from ..errors import LimitError
 
 T = TypeVar("T")
@@ -46,55 +47,86 @@ class Run:
 
     instance: Stoppable
     deadline: float
-    """When its time is over, by the clock `monotonic`; infinity: never."""
+    """The end of its time, by the clock `monotonic`; infinity: never."""
     reason: Reason
     """Makes the error that it ends with, if it is ended: at first for the case that its time is over."""
+    thread: int = 0
     caller: Caller | None = None
     interruptible: bool = False
     """True if it is in the main thread, where Ctrl-C ends it."""
-    before: int | None = None
-    """The file to which Python wrote signals before; None if this run has not changed it."""
+    before: list[int] = field(default_factory=list)
+    """The file to which Python wrote signals before, if this run has changed it."""
 
 
 class Caller:
-    """Somebody who waits for runs, and may leave before they have ended. Several threads may work for one."""
+    """Somebody who waits for runs, and may leave before they have ended. Several threads may work for one. Whoever
+    waits for the thread that makes it waits for its runs as well."""
 
     def __init__(self) -> None:
-        self.reason: Reason | None = None
-        """Makes the error that its runs end with; None as long as it waits."""
+        self._outer = _callers.get(get_ident())
+        self._reason: Reason | None = None
         self._until = math.inf
 
     def wait_for(self, work: Callable[[], T]) -> T:
-        """Does the work, whose runs the caller waits for."""
-        outer = _caller.set(self)
+        """Does the work, whose runs in this thread the caller waits for."""
+        thread = get_ident()
+        outer = _callers.get(thread)
         try:
+            _callers[thread] = self
             return work()
         finally:
-            _caller.reset(outer)
+            if outer is None:
+                _callers.pop(thread, None)
+            else:
+                _callers[thread] = outer
 
     def leave(self, reason: Reason, grace: float = 0.0) -> None:
         """Ends the runs, those under way and those that would begin, after so many seconds."""
-        self.reason, self._until = reason, monotonic() + grace
+        self._reason, self._until = reason, monotonic() + grace
         for run in list(_runs):
-            if run.caller is self:
-                self.check(run)
+            if run.caller is not None:
+                run.caller.check(run)
 
     def check(self, run: Run) -> None:
-        """Ends a run that is under way, or has begun, after `leave`."""
-        if self.reason is None:
+        """Ends a run that is under way, or has begun, after this caller or one who waits for it has left."""
+        left = self._who_left()
+        if left is None or left._reason is None:
             return
-        run.deadline = min(run.deadline, self._until)
-        if self._until <= monotonic():
-            _end(run, self.reason)
+        if left._until <= monotonic():
+            _end(run, left._reason)
         else:
-            _watching().wake()
+            run.deadline = min(run.deadline, left._until)
+            with suppress(OSError, RuntimeError):
+                _watching().wake()
+
+    def _who_left(self) -> Caller | None:
+        caller: Caller | None = self
+        while caller is not None and caller._reason is None:
+            caller = caller._outer
+        return caller
+
+    @property
+    def reason(self) -> Reason | None:
+        """Makes the error that its runs end with; None as long as it waits."""
+        left = self._who_left()
+        return left._reason if left else None
 
 
-_caller: ContextVar[Caller | None] = ContextVar("_caller", default=None)
+_callers: WeakValueDictionary[int, Caller] = WeakValueDictionary()
+"""Of each thread the one it works for. One that an exception has left here goes when nobody has it any more."""
 _runs: dict[Run, bool] = {}
-"""Those under way, as keys of True: to drop one says whether it was there."""
+"""The runs under way, as keys of True: to drop one says whether it was there."""
 _WAKE = b"\0"
 """Written to the watcher where signals write their numbers: there is a nearer end of a run's time."""
+_LEAST_WAIT, _LONGEST_WAIT = 0.001, 3600.0
+
+
+def check_caller() -> None:
+    """Raises the error of the caller that this thread works for, if it has left: for whoever waits, and runs nothing
+    yet."""
+    caller = _callers.get(get_ident())
+    if caller is not None and (reason := caller.reason) is not None:
+        raise reason()
 
 
 class _Watcher:
@@ -116,28 +148,29 @@ class _Watcher:
             self._written.send(_WAKE)
 
     def _watch(self) -> None:
-        while True:
-            self.wakes_at = math.inf  # so that whoever begins from now on wakes it
-            self.wakes_at = min((run.deadline for run in list(_runs)), default=math.inf)
-            left = self.wakes_at - monotonic()
-            self._wakes.settimeout(None if left == math.inf else max(left, _LEAST_WAIT))
-            try:
-                signals = self._wakes.recv(4096).replace(_WAKE, b"")
-            except TimeoutError:
-                signals = b""
-            except OSError:  # somebody has closed all files
-                signals = b""
-                if self is _current.get(_WATCHER):
-                    del _current[_WATCHER]
-            if self is not _current.get(_WATCHER):
-                return
-            if signals and self.forward >= 0:
-                with suppress(OSError):
-                    os.write(self.forward, signals)
-            _end_those(SIGINT in signals)
+        try:
+            while True:
+                self.wakes_at = math.inf  # so that whoever begins from now on wakes it
+                self.wakes_at = min((run.deadline for run in list(_runs)), default=math.inf)
+                left = min(max(self.wakes_at - monotonic(), _LEAST_WAIT), _LONGEST_WAIT)
+                self._wakes.settimeout(left)
+                try:
+                    signals = self._wakes.recv(4096).replace(_WAKE, b"")
+                except TimeoutError:
+                    signals = b""
+                if signals and self.forward >= 0:
+                    with suppress(OSError):
+                        os.write(self.forward, signals)
+                if self is not _current.get(_WATCHER):
+                    return
+                _end_those(SIGINT in signals)
+        except OSError:  # somebody has closed all files
+            pass
+        finally:
+            if self is _current.get(_WATCHER):  # or nobody would make another
+                del _current[_WATCHER]
 
 
-_LEAST_WAIT = 0.001
 _WATCHER = "watcher"
 _current: dict[str, _Watcher] = {}
 """The watcher, if there is one: two threads that find none make one each, and the first that puts it here has made it.
@@ -157,23 +190,34 @@ def _watching() -> _Watcher:
 
 
 def _after_fork() -> None:
-    """A child has no thread of its parent's, and its signals are not for its parent's runs."""
+    """A child has no other thread of its parent's, and its signals are not for its parent's runs."""
     global _main_thread
     _main_thread = threading.main_thread().ident
-    for run in list(_runs):
-        run.interruptible = False
+    thread = get_ident()
+    for run in [run for run in _runs if run.thread != thread]:
+        del _runs[run]
+    for other in [*_callers]:
+        if other != thread:
+            _callers.pop(other, None)
     if (watcher := _current.pop(_WATCHER, None)) is not None:
-        _write_signals_to(watcher.forward, watcher)
+        _put_back(watcher.forward, watcher.fd)
+    if _runs:
+        _watching()
 
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_after_fork)
 
+_set_wakeup_fd = partial(set_wakeup_fd, warn_on_full_buffer=False)
 
-def _write_signals_to(file: int, watcher: _Watcher) -> None:
-    """Has Python write signals to a file again, if it writes them to a watcher."""
-    if (found := set_wakeup_fd(file, warn_on_full_buffer=False)) != watcher.fd:
-        set_wakeup_fd(found, warn_on_full_buffer=False)
+
+def _put_back(file: int, ours: int) -> None:
+    """Has Python write signals to a file again, if it writes them to one of ours. Whoever has closed that file gets no
+    error here."""
+    if (found := _set_wakeup_fd(-1)) != ours:
+        file = found
+    with suppress(ValueError, OSError):
+        set_wakeup_fd(file)
 
 
 def _end(run: Run, reason: Reason) -> None:
@@ -205,8 +249,9 @@ def begin(run: Run) -> None:
     """From now on, until `end`, a run is ended when its time is over, when its caller leaves, and in the main thread by
     Ctrl-C. Where the system allows no further thread it is not, which is an error only if it has a deadline:
     LimitError."""
-    run.caller = _caller.get()
-    run.interruptible = get_ident() == _main_thread and _raises_interrupts()
+    run.thread = thread = get_ident()
+    run.caller = _callers.get(thread)
+    run.interruptible = thread == _main_thread and _raises_interrupts()
     _runs[run] = True
     try:
         watcher = _watching()
@@ -215,12 +260,13 @@ def begin(run: Run) -> None:
             return
         raise LimitError(f"no run can be ended in time: {error}; load it without a timeout") from error
     if run.interruptible:
-        try:
-            before = set_wakeup_fd(watcher.fd, warn_on_full_buffer=False)
-        except ValueError:  # the main thread of another interpreter
-            before = watcher.fd
-        if before != watcher.fd:
-            run.before = watcher.forward = before
+        with suppress(ValueError):  # the main thread of another interpreter
+            # One operation, so that no exception comes between the call and its result.
+            run.before.extend(map(_set_wakeup_fd, (watcher.fd,)))
+        if run.before == [watcher.fd]:  # inside of another run
+            run.before.clear()
+        elif run.before:
+            watcher.forward = run.before[0]
     if run.deadline < watcher.wakes_at:
         watcher.wake()
     if run.caller is not None:
@@ -229,19 +275,27 @@ def begin(run: Run) -> None:
 
 def end(run: Run) -> bool:
     """Returns True if a run has come to its end by itself, and nobody ends it any more."""
-    if run.before is not None:
-        set_wakeup_fd(run.before, warn_on_full_buffer=False)
-    return _runs.pop(run, False)
+    is_whole = _runs.pop(run, False)
+    if run.before:
+        try:
+            set_wakeup_fd(run.before[0])
+        except (ValueError, OSError):  # its owner has closed it
+            set_wakeup_fd(-1)
+    return is_whole
 
 
-def interrupted(run: Run) -> None:
-    """After an interrupt that ended a run: the watcher may not have read the signal yet, and would take it for one that
-    came in the next run. So another watcher takes its place."""
-    if get_ident() != _main_thread or any(other.interruptible for other in list(_runs)):
+def clean_up(run: Run, interrupted: bool) -> None:
+    """After an exception, which may have come inside of `begin` or `end` as well. Of an interrupt, the watcher may not
+    have read the signal yet, and would take it for one that came in the next run: so another one takes its place."""
+    _runs.pop(run, None)
+    if get_ident() != _main_thread or (watcher := _current.get(_WATCHER)) is None:
+        return
+    if run.before:
+        _put_back(run.before[0], watcher.fd)
+    if not interrupted or any(other.interruptible for other in list(_runs)):
         return  # inside of another run, which the signal is for as well
-    if (old := _current.pop(_WATCHER, None)) is not None:
-        _write_signals_to(old.forward if run.before is None else run.before, old)
-        old.wake()
+    _current.pop(_WATCHER, None)
+    watcher.wake()
     if _runs:  # those of other threads
         with suppress(OSError, RuntimeError):
             _watching()
