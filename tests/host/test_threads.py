@@ -44,7 +44,7 @@ from xla_wasm.loop.ir import Call, Func
 from xla_wasm.lowering import kernel
 from xla_wasm.passes import reductions
 from xla_wasm.plan.parts import share
-from xla_wasm.plan.plan import Plan, all_steps
+from xla_wasm.plan.plan import Launch, Plan, all_steps
 from xla_wasm.target import FAILED
 from xla_wasm.wasm.binary import read_module
 from xla_wasm.wasm.validate import validate
@@ -172,11 +172,11 @@ def test_routines_of_the_c_runtime(name: str) -> None:
     argument = positive(np.random.default_rng(3), *dims)
     module = lower(function, argument)
     options = Options(threads=True)
-    steps = trace(module, options).plan.steps
+    steps = trace(module, options).plan.entries
     assert any(
         part
         for step, part in zip(steps, share(steps)[0])
-        if step.func and any(map(is_call, loop_statements(step.func)))
+        if isinstance(step, Launch) and any(map(is_call, loop_statements(step.func)))
     )
     expected = xla_wasm.load(xla_wasm.compile(module)).run(argument)
     artifact = xla_wasm.compile(module, options)
@@ -217,8 +217,8 @@ def test_sums_of_all_elements(name: str) -> None:
     plan = trace(module, Options(threads=True)).plan
     assert any(
         part
-        for step, part in zip(plan.steps, share(plan.steps)[0])
-        if step.func and step.func.name.startswith(("reduce", "tanh"))
+        for step, part in zip(plan.entries, share(plan.entries)[0])
+        if isinstance(step, Launch) and step.func.name.startswith(("reduce", "tanh"))
     )
     first = xla_wasm.load(artifact, threads=1).run(*arguments)
     for threads in (2, 3):
@@ -241,7 +241,7 @@ def planned(name: str) -> tuple[Plan, list[str]]:
     function, shapes = PROGRAMS[name]
     plan = trace(lower(function, *(zeros(*shape) for shape in shapes)), Options(threads=True)).plan
     steps = all_steps(plan)
-    return plan, [step.func.name for step, part in zip(steps, share(steps)[0]) if part and step.func]
+    return plan, [step.func.name for step, part in zip(steps, share(steps)[0]) if part and isinstance(step, Launch)]
 
 
 @pytest.mark.parametrize(

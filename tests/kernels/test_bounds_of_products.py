@@ -103,7 +103,7 @@ CASES: dict[str, tuple[tuple[Module, list[Array], dict[str, Any]], str]] = {
     "the same in batches": (dot(1, 600, 640, "s8", batch=(2,)), "stripes batches -quads"),
     "of more rows": (dot(9, 600, 640, "s8", batch=(2,)), "quads batches -stripes"),
     "two streams": (dot(3, 24, 3001, batch=(2,)), "streams batches chain"),
-    "stripes in batches": (dot(1, 200, 600, batch=(3,)), "stripes batches"),
+    "stripes in batches": (dot(1, 200, 600, batch=(3,), weights=("w",)), "stripes batches"),
     "stripes of two rows": (dot(2, 264, 600, batch=(2,), turned=1), "stripes batches"),
     "read in place by few": (dot(9, 96, 800, batch=(2,)), "in-place streams batches"),
     "read in place by as many as do": (dot(128, 32, 20, batch=(2,)), "in-place batches"),

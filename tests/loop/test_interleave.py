@@ -15,7 +15,7 @@ from xla_wasm.hlo.ir import Module
 from xla_wasm.loop import interleave
 from xla_wasm.ops.dtypes import DTYPES
 from xla_wasm.ops.sample import shape
-from xla_wasm.plan import kernels
+from xla_wasm.plan import elements
 from xla_wasm.reference import evaluate
 
 TYPES = ("f32", "f32", "f32", "f64", "bf16", "f16", "s32", "s8", "u32", "s64")
@@ -147,7 +147,7 @@ def test_the_same_bits_as_one_after_another(seed: int, monkeypatch: pytest.Monke
         with np.errstate(all="ignore"):
             made = run_with_state(module, arrays, options)
             with monkeypatch.context() as patch:
-                patch.setattr(kernels, "interleave", lambda func: None)
+                patch.setattr(elements, "interleave", lambda func: None)
                 for got, want in zip(made, run_with_state(module, arrays, options), strict=True):
                     assert got == want, module.to_text()
             if "state" not in options:

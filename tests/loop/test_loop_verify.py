@@ -15,6 +15,7 @@ from xla_wasm.loop.affine import Affine
 from xla_wasm.loop.builder import Builder
 from xla_wasm.loop.ir import Barrier, Block, Call, Carry, Func, If, Loop, Store, Val
 from xla_wasm.loop.verify import Argument, KernelError, verify
+from xla_wasm.plan.plan import Launch
 from xla_wasm.plan.verify import verify_plan
 from xla_wasm.target import SIMD128, Target
 
@@ -488,7 +489,7 @@ ENTRY e {
 def test_a_plan_is_verified() -> None:
     plan = trace(Module.from_text(MODULE), xla_wasm.Options()).plan
     verify_plan(plan)
-    step = next(s for s in plan.steps if s.func is not None and s.func.name == "add")
+    step = next(s for s in plan.entries if isinstance(s, Launch) and s.func.name == "add")
     whole, arguments = step.arguments[1], list(step.arguments)
     smaller = type(whole)(whole.buffer, whole.dtype, (9, 6), whole.strides, whole.offset)
     for damaged, message in (
@@ -496,7 +497,7 @@ def test_a_plan_is_verified() -> None:
         ([arguments[0], arguments[0], arguments[2]], r"kernel add in a: writes argument 0 where argument 1 lies"),
         (arguments[:2], r"kernel add: the kernel: takes 3 buffers, not 2"),
     ):
-        step.arguments, step.in_place = damaged, ()
+        step.arguments, step.may_overwrite = damaged, ()
         with pytest.raises(KernelError, match=message):
             verify_plan(plan)
     step.arguments, step.written = arguments, 0

@@ -17,7 +17,7 @@ from xla_wasm.jax import lower as jax_lower
 from xla_wasm.ops.dtypes import DTYPES
 from xla_wasm.ops.reduce import best as searching
 from xla_wasm.ops.reduce import lower
-from xla_wasm.plan import order
+from xla_wasm.plan import elements
 
 FLOATS = ("f32", "f64", "bf16", "f16")
 TYPES = (*FLOATS, "f32", "f32", "s32", "u32", "s8", "u8", "s64", "u64", "pred")
@@ -184,7 +184,7 @@ def test_the_same_as_the_evaluator(seed: int, blocks: bool, monkeypatch: pytest.
         return made
 
     monkeypatch.setattr(lower, "best", spied)
-    monkeypatch.setattr(order, "best", spied)
+    monkeypatch.setattr(elements, "best", spied)
     used = 0
     for _ in range(50):
         module, arrays, target, may = program(rng)

@@ -14,7 +14,7 @@ from xla_wasm.hlo.ir import Module
 from xla_wasm.ops.dtypes import DTYPES
 from xla_wasm.ops.reduce.columns import ColumnSums
 from xla_wasm.ops.sample import reducer, shape
-from xla_wasm.plan import kernels
+from xla_wasm.plan import elements
 from xla_wasm.reference import evaluate
 
 REDUCERS = {
@@ -98,17 +98,17 @@ def test_the_same_bits_as_one_by_one(seed: int, monkeypatch: pytest.MonkeyPatch)
     for _ in range(40):
         module, arrays, options = program(rng)
         counts: list[Any] = []
-        found = kernels.together
+        others = [s for s in elements.STRATEGIES if s is not elements.in_columns]
 
-        def spied(*args: Any, found: Any = found, counts: list[Any] = counts) -> Any:
-            counts.append(found(*args))
+        def spied(case: Any, counts: list[Any] = counts) -> Any:
+            counts.append(elements.in_columns(case))
             return counts[-1]
 
         with monkeypatch.context() as patch, np.errstate(all="ignore"):
-            patch.setattr(kernels, "together", spied)
+            patch.setattr(elements, "STRATEGIES", (*others[:-1], spied, others[-1]))
             patch.setattr(ColumnSums, "chunk", lambda *args: (in_memory.append(None), chunk(*args))[1])
             made = run_with_state(module, arrays, options)
-            patch.setattr(kernels, "together", lambda *args: None)
+            patch.setattr(elements, "STRATEGIES", tuple(others))
             assert made == run_with_state(module, arrays, options), module.to_text()
         together += any(counts)
         if "state" not in options and "multiply(" not in module.to_text():  # products overflow in between, sums do not
@@ -131,5 +131,6 @@ def test_many_rows(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     module = b.module(b.op("reduce", x, zero, called=[reducer("add", "f32")()], dimensions=(0,)))
     array = np.random.default_rng(rows).normal(size=(rows, 512)).astype(np.float32)
     made = run_with_state(module, [array], {})
-    monkeypatch.setattr(kernels, "together", lambda *args: None)
+    others = tuple(s for s in elements.STRATEGIES if s is not elements.in_columns)
+    monkeypatch.setattr(elements, "STRATEGIES", others)
     assert made == run_with_state(module, [array], {})

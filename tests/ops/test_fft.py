@@ -134,7 +134,7 @@ def test_tables_are_made_when_a_module_starts() -> None:
     canonical = clone(module(x, "FFT", (16, 16)))
     pipeline.run(canonical)
     plan = plan_module(canonical, Target.named("simd128"), lambda plan: place(plan, 4096), Setting())
-    assert [step.name for step in plan.steps] == ["fft.fft", "end"]
+    assert [step.name for step in plan.entries] == ["fft.fft", "end"]
     assert len(plan.inits[0]) == 1
     longer = xla_wasm.compile(module(numbers("c64", 4096), "FFT", (4096,)))
     assert len(longer.wasm) < len(artifact.wasm) + 1000

@@ -19,6 +19,7 @@ from xla_wasm.compiler import stages, trace
 from xla_wasm.hlo.ir import Module
 from xla_wasm.jax import lower
 from xla_wasm.passes.dequantize import constant_blocks
+from xla_wasm.plan.plan import Halt, Launch
 
 Array = Any
 
@@ -98,7 +99,7 @@ def test_what_is_recognised(module: Module, found: bool) -> None:
 def test_each_weight_is_packed_when_it_is_set() -> None:
     """Numbers and scales are two weights, and neither is packed in a run."""
     plan = trace(quantized(1, 128, 24, 32), Options(weights=("q", "s"))).plan
-    assert [step.kind for step in plan.steps] == ["kernel", "halt"]
+    assert [type(step) for step in plan.entries] == [Launch, Halt]
     kept = [buffer.bytes for buffer in plan.buffers if buffer.kind == "persistent"]
     assert sum(kept) == 128 * 24 // 2 + 4 * 24 * 4
 
@@ -111,7 +112,7 @@ def test_memory() -> None:
     plan = trace(module, Options(weight_format=dict.fromkeys(shapes, "int4"))).plan
     kept = sum(buffer.bytes for buffer in plan.buffers if buffer.kind == "persistent")
     assert kept == (64 * 256 + 256 * 32) * 5 // 8 + 96 * 64 + 96 * 4
-    assert not any(leaf in (view.buffer for view in step.arguments) for step in plan.steps for leaf in plan.weights)
+    assert not any(leaf in (view.buffer for view in step.arguments) for step in plan.entries for leaf in plan.weights)
 
 
 @pytest.mark.parametrize("format", ["bf16", "int8", "int4"])

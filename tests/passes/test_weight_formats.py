@@ -414,7 +414,7 @@ def test_memory(format: str, bytes: int) -> None:
     kept = sum(buffer.bytes for buffer in plan.buffers if buffer.kind == "persistent")
     numbers = sum(w.size for w in weights.values())
     assert numbers * bytes <= kept <= numbers * bytes + 4 * (512 + 256 + 64) + 64
-    assert not any(leaf in (view.buffer for view in step.arguments) for step in plan.steps for leaf in plan.weights)
+    assert not any(leaf in (view.buffer for view in step.arguments) for step in plan.entries for leaf in plan.weights)
 
 
 @pytest.fixture

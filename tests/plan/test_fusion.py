@@ -17,7 +17,8 @@ from xla_wasm.ops.dot.stored import WEIGHT_FORMAT
 from xla_wasm.plan import fuse
 from xla_wasm.plan.fusion import Fusion
 from xla_wasm.plan.group import Group
-from xla_wasm.plan.kernels import computed
+from xla_wasm.plan.kernel import computed
+from xla_wasm.plan.plan import Ask, Jump, Launch
 
 _ADD = """add { a = f32[] parameter(0)
   b = f32[] parameter(1)
@@ -98,8 +99,8 @@ def test_kernels_change_with_a_rule(
 
 def kernels(body: str) -> list[str]:
     """Returns the names of the instructions in each kernel, constants aside, in the order in which kernels run."""
-    steps = trace(module_of(body), Options(), names=True).plan.steps
-    return [" ".join(x.name for x in s.holds if x.opcode != "constant") for s in steps if s.kind == "kernel"]
+    steps = trace(module_of(body), Options(), names=True).plan.entries
+    return [" ".join(x.name for x in s.holds if x.opcode != "constant") for s in steps if isinstance(s, Launch)]
 
 
 # --- any program ------------------------------------------------------------------------------------------------------
@@ -130,11 +131,11 @@ def check_kernels(computation: Computation) -> None:
 def check_order(module: Module) -> None:
     """Outside of loops and branches, a step reads what a parameter, a constant or a step before it has written."""
     plan = trace(module, Options()).plan
-    if any(s.kind in ("branch", "switch", "jump", "request") for s in plan.steps):
+    if any(isinstance(s, Jump | Ask) for s in plan.entries):
         return
     written = {v.buffer.root() for v in plan.parameters} | {b.root() for b in plan.buffers if b.data is not None}
     written |= {v.buffer.root() for steps in plan.inits.values() for s in steps for v in s.arguments[: s.written]}
-    for step in plan.steps:
+    for step in plan.entries:
         scratch = {v.buffer.root() for v in step.arguments if v.buffer.name == "row"}
         read = {v.buffer.root() for v in step.arguments[step.written :] if v.size} - scratch
         assert read <= written, f"{step} reads what nobody has written"

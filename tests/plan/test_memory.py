@@ -60,7 +60,7 @@ def test_a_result_lies_where_an_input_is_read_as_it_is_written(case: str) -> Non
     module = Module.from_text("\n".join(["HloModule m", less, "ENTRY e {", *before, *lines, "}"]))
     plan = planned(module)
     check(plan)
-    (x,) = (s.arguments[0].buffer for s in plan.steps if s.name == "x")
+    (x,) = (s.arguments[0].buffer for s in plan.entries if s.name == "x")
     assert (plan.results[0].buffer.root() is x.root()) == expected, str(plan)
     rng = np.random.default_rng(0)
     arguments = [rng.standard_normal(shape, np.float32) for shape in ((6, 8), (8,))]

@@ -18,6 +18,7 @@ from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.shape import Layout, Shape
 from xla_wasm.ops.sample import array, shape
 from xla_wasm.plan import moves
+from xla_wasm.plan.plan import Copy
 
 SIZES = (1, 3, 4, 5, 8, 17)
 ELEMENTS = ("f32", "f32", "f32", "f64", "s32", "u8", "s64", "bf16", "f16", "pred", "s4", "u16", "c64")
@@ -190,7 +191,7 @@ class Program:
 
 def moves_in_place(module: Module, options: Options) -> int:
     """Returns the number of moves within an array that a run makes."""
-    steps = [s for s in trace(module, options).plan.steps if s.kind == "kernel" and s.func is None]
+    steps = [s for s in trace(module, options).plan.entries if isinstance(s, Copy)]
     return sum(target.buffer.root() is source.buffer.root() for target, source in (s.arguments for s in steps))
 
 

@@ -16,6 +16,7 @@ from xla_wasm.hlo.attrs import SliceDimension
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.ops.sample import reducer, shape
+from xla_wasm.plan.plan import Copy, Launch
 
 N = (1, 3, 4, 5, 8, 17)
 
@@ -103,9 +104,9 @@ def test_the_same_as_the_evaluator(seed: int, monkeypatch: pytest.MonkeyPatch) -
         options = Options(target=target, state=tuple(state.items()))
         own = {v.buffer.root() for v in trace(module, options).plan.parameters[:count]}
         copied += all(
-            s.func is not None or s.arguments[0].buffer.root() not in own
-            for s in trace(module, options).plan.steps
-            if s.kind == "kernel"
+            isinstance(s, Launch) or s.arguments[0].buffer.root() not in own
+            for s in trace(module, options).plan.entries
+            if isinstance(s, Launch | Copy)
         )
         held = [rng.integers(-9, 9, (n, n)).astype(np.float32) for _ in range(count)]
         given = [

@@ -17,9 +17,10 @@ from xla_wasm.hlo.types import TYPES
 from xla_wasm.ops.dtypes import Array
 from xla_wasm.passes import pipeline
 from xla_wasm.passes.clone import clone
+from xla_wasm.plan.buffer import Buffer, View
 from xla_wasm.plan.build import Setting, plan_module
 from xla_wasm.plan.memory import place
-from xla_wasm.plan.plan import Buffer, Plan, Step, View
+from xla_wasm.plan.plan import Branch, Copy, Halt, Jump, Launch, Plan
 from xla_wasm.target import Target
 
 BASE = 4096
@@ -90,9 +91,9 @@ class Walk:
         assert np.array_equal(expected, found), f"{what} reads {view}, but something else lies there"
         return found.copy()
 
-    def kernel(self, step: Step) -> None:
+    def kernel(self, step: Launch | Copy) -> None:
         outputs, inputs = step.arguments[: step.written], step.arguments[step.written :]
-        if step.func is None:
+        if isinstance(step, Copy):
             (target,), (source,) = outputs, inputs
             marks = self.read(source, step.name)
             self.memory[target.address : target.address + target.bytes] = marks
@@ -108,7 +109,11 @@ class Walk:
                 clashes = [o for o in step.arguments if o is not view and overlap(o, view)]
             else:
                 self.read(view, step.name)
-                same = number in step.in_place and view.address == outputs[0].address and view.bytes == outputs[0].bytes
+                same = (
+                    number in step.may_overwrite
+                    and view.address == outputs[0].address
+                    and view.bytes == outputs[0].bytes
+                )
                 clashes = [o for k, o in enumerate(outputs) if overlap(o, view) and not (same and k == 0)]
             assert not clashes, f"{step.name}: {view} overlaps {clashes[0]}, which the same step writes"
         for view in (*outputs, *scratch):
@@ -139,18 +144,17 @@ class Walk:
         for i, view in enumerate(self.plan.parameters):
             if i not in state and view.buffer not in self.plan.weights:
                 self.write(View(view.buffer, "u8", (view.buffer.bytes,), (1,)), "the host")
-        at, steps = 0, self.plan.steps
-        while steps[at].kind != "halt":
-            step = steps[at]
-            if step.kind == "kernel":
+        at, steps = 0, self.plan.entries
+        while not isinstance(step := steps[at], Halt):
+            if isinstance(step, Launch | Copy):
                 self.kernel(step)
                 at += 1
-            elif step.kind == "jump":
-                at = step.targets[0].step
-            else:
-                self.read(step.arguments[0], step.name)
-                ways = [at + 1, step.targets[0].step] if step.kind == "branch" else [t.step for t in step.targets]
-                at = ways[self.choose(at, len(ways))]
+                continue
+            assert isinstance(step, Jump)
+            for view in step.arguments:
+                self.read(view, step.name)
+            ways = [at + 1, *step.targets] if isinstance(step, Branch) else step.targets
+            at = ways[self.choose(at, len(ways))] if step.arguments else ways[0]
         for view in self.plan.results:
             self.read(view, "the host")
 

@@ -73,14 +73,14 @@ TAKEN = {
     "SHORTEST": ("ops.sort.lower",),
     "FEW_ROWS": ("plan.product", "passes.dequantize"),
     "LONG_EPILOGUE": ("plan.fusion",),
-    "RECOMPUTED": ("plan.fuse", "plan.kernels"),
+    "RECOMPUTED": ("plan.fuse", "plan.elements"),
     "MAX_OPERATIONS": ("plan.fuse",),
     "MAX_PLACES": ("plan.fuse",),
     "MAX_GROUP": ("plan.group",),
     "MAX_MEMBERS": ("plan.group",),
     "ROW": ("plan.fit",),
-    "MOST_IN_TILES": ("plan.order",),
-    "LONG_ROW": ("plan.order",),
+    "MOST_IN_TILES": ("plan.elements",),
+    "LONG_ROW": ("plan.elements",),
 }
 """The modules that import one by name."""
 

@@ -19,8 +19,10 @@ from ..loop.emit import emit
 from ..ops.collective.groups import Devices
 from ..ops.request import Request
 from ..options import Options
+from ..plan.buffer import ALIGNMENT, Buffer, Data, View
+from ..plan.kernel import COPY
 from ..plan.parts import share
-from ..plan.plan import ALIGNMENT, COPY, Buffer, Data, Plan, Step, View, all_steps
+from ..plan.plan import Ask, Plan, Step, all_steps
 from ..target import CONFIG, EXPORTS, MEMORY, MODULE, MOST_PAGES, PAGE, SERVER, STOP, THREAD_EXPORTS, Target
 from ..wasm.func import Func
 from ..wasm.module import Module, custom
@@ -117,7 +119,7 @@ def assemble(
         else:
             wasm.data(buffer.address, buffer.data)
     manifest = _manifest(plan, interface, target, room, options.kind, sidecar.entries, devices)
-    waits = any(s.request for s in plan.steps)
+    waits = any(isinstance(s, Ask) for s in steps)
     step = driver.step_function(room, direct=options.kind != MODULE)
     running = (step, driver.run_function(room, waits), driver.init_function(driver.init_starts(plan), brought))
     room_left = _Room(driver.start_of_buffers(plan, target.threads), front.low_bytes(options.kind), plan.end)
@@ -315,7 +317,7 @@ def _manifest(
         "results": results,
         "inits": inits,
         "steps": {"address": room.table, "count": len(steps), "entry_bytes": driver.ENTRY_BYTES, "names": steps},
-        "requests": _requests(plan.steps),
+        "requests": _requests(all_steps(plan)),
         "devices": _devices(plan, devices),
         "undivided": interface.undivided or None,
         "config": CONFIG,
@@ -376,7 +378,7 @@ def _requests(steps: Sequence[Step]) -> list[dict[str, Any]]:
     channels: dict[tuple[str | int, ...], int] = {}
     made = []
     for step in steps:
-        if step.request is None:
+        if not isinstance(step, Ask):
             continue
         if step.request.kind == "exchange":
             made.append(_exchange(step, step.request, channels.setdefault(step.request.channel, len(channels))))

@@ -16,14 +16,15 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from ..dataclass import dataclass
 from ..loop.pieces import executed, piece
+from ..plan.buffer import ALIGNMENT
+from ..plan.kernel import COPY
 from ..plan.parts import Part, block_words, chunk_blocks
-from ..plan.plan import ALIGNMENT, COPY, Label, Plan, Step, all_steps
+from ..plan.plan import Ask, Branch, Copy, Jump, Launch, Plan, Step, Switch, all_steps, entries_of, keep_steps
 from ..target import CONFIG, CONTROL_BYTES, EXPORTS, STOP
 from ..wasm.func import Func
 
 ENTRY_BYTES = 32
 HALT, KERNEL, JUMP, BRANCH, SWITCH, REQUEST, LONG_KERNEL = range(7)
-_KINDS = {"halt": HALT, "kernel": KERNEL, "jump": JUMP, "branch": BRANCH, "switch": SWITCH, "request": REQUEST}
 _LONG = 1 << 14
 """Statements of a kernel, or bytes of a copy, beside which it costs nothing to look first whether the run is to end."""
 
@@ -54,7 +55,7 @@ def layout(steps: list[Step], threads: bool = False) -> Layout:
     table = CONFIG + 64
     record = CONFIG + 16
     blocks = table + ENTRY_BYTES * len(steps)
-    words = sum(len(s.arguments) if s.kind == "kernel" else len(s.targets) for s in steps)
+    words = sum(len(s.targets if isinstance(s, Jump) else s.arguments) for s in steps if not isinstance(s, Ask))
     if not threads:
         return Layout(record, table, blocks, 0, blocks + 4 * words)
     words += sum(block_words(s) for s in steps)
@@ -69,28 +70,15 @@ def start_of_buffers(plan: Plan, threads: bool) -> int:
 
 
 def drop_empty(plan: Plan) -> None:
-    """Removes copies onto the same place, and renumbers labels."""
-    renumbered: list[int] = []
-    kept: list[Step] = []
-    for step in plan.steps:
-        renumbered.append(len(kept))
-        if step.kind == "kernel" and step.func is None and step.arguments[0].address == step.arguments[1].address:
-            continue
-        kept.append(step)
-    renumbered.append(len(kept))
-    labels: set[Label] = set()
-    for step in kept:
-        for label in step.targets:
-            if label not in labels:
-                labels.add(label)
-                label.step = renumbered[label.step]
-    plan.loops = [(renumbered[first], renumbered[last]) for first, last in plan.loops]
-    plan.steps = kept
+    """Removes copies onto the same place."""
+    keep_steps(
+        plan.steps, lambda step: not isinstance(step, Copy) or step.arguments[0].address != step.arguments[1].address
+    )
 
 
 def init_starts(plan: Plan) -> list[int]:
     """The first entry of each call of `init`."""
-    starts, at = [], len(plan.steps)
+    starts, at = [], len(plan.entries)
     for _, steps in plan.init_calls():
         starts.append(at)
         at += len(steps) + 1
@@ -102,39 +90,39 @@ def table(steps: list[Step], place: Layout, slots: dict[str, int], shared: Seque
     if they do not."""
     entries, blocks = bytearray(), bytearray()
     requests = 0
-    funcs = {step.func.name: step.func for step in steps if step.func}
+    funcs = {step.func.name: step.func for step in steps if isinstance(step, Launch)}
     pieces = {name: piece(func) for name, func in funcs.items()}
     is_long = {name: executed(func.body) >= _LONG for name, func in funcs.items()}
     for i, step in enumerate(steps):
         block = place.blocks + len(blocks)
-        kind = _KINDS[step.kind]
         slot = begin = end = target = targets = count = 0
-        if kind == KERNEL:
-            if is_long[step.func.name] if step.func else step.bytes >= _LONG:
-                kind = LONG_KERNEL
-            slot = slots[step.func.name if step.func else COPY]
-            end, target = step.bytes, _copied_at_once(step)
-            if step.func:
-                begin, end = step.trips or (0, step.func.trips)
+        if isinstance(step, Launch | Copy):
+            if isinstance(step, Launch):
+                kind = LONG_KERNEL if is_long[step.func.name] else KERNEL
+                slot, (begin, end) = slots[step.func.name], step.trips or (0, step.func.trips)
                 target = pieces[step.func.name]
+            else:
+                kind = LONG_KERNEL if step.bytes >= _LONG else KERNEL
+                slot, end, target = slots[COPY], step.bytes, _copied_at_once(step)
             # A part of an array may begin before the memory: the kernel adds what it has moved on by, modulo 2**32.
             blocks += struct.pack(f"<{len(step.arguments)}I", *(v.address & 0xFFFFFFFF for v in step.arguments))
             part = shared[i] if shared else None
-            if part is not None:
+            if part is not None and isinstance(step, Launch):
                 targets = part.trips
                 own = chunk_blocks(step, part)
                 count = place.blocks + len(blocks) if own else 0
                 blocks += struct.pack(f"<{len(own)}I", *own)
-        elif kind == REQUEST:
-            slot, requests = requests, requests + 1
-        elif kind == JUMP:
-            target = step.targets[0].step
-        elif kind == BRANCH:
-            block, target = step.arguments[0].address, step.targets[0].step
-        elif kind == SWITCH:
-            targets, count = block, len(step.targets)
-            block = step.arguments[0].address
-            blocks += struct.pack(f"<{count}I", *(t.step for t in step.targets))
+        elif isinstance(step, Ask):
+            kind, slot, requests = REQUEST, requests, requests + 1
+        elif isinstance(step, Switch):
+            kind, block, targets, count = SWITCH, step.arguments[0].address, block, len(step.targets)
+            blocks += struct.pack(f"<{count}I", *step.targets)
+        elif isinstance(step, Branch):
+            kind, block, (target,) = BRANCH, step.arguments[0].address, step.targets
+        elif isinstance(step, Jump):
+            kind, (target,) = JUMP, step.targets
+        else:
+            kind = HALT
         entries += struct.pack("<8I", kind, slot, block, begin, end, target, targets, count)
     return bytes(entries + blocks)
 
@@ -142,13 +130,15 @@ def table(steps: list[Step], place: Layout, slots: dict[str, int], shared: Seque
 def is_short(plan: Plan) -> bool:
     """Returns True if a run, and what `init` does, is over so soon that nobody needs to be ready to end it: without
     loops whose trips depend on values, and with few statements, those of all branches together."""
-    statements = sum(executed(step.func.body) if step.func else step.bytes // 16 for step in all_steps(plan))
-    return not plan.loops and statements < _SHORT
+    steps = all_steps(plan)
+    statements = sum(executed(step.func.body) for step in steps if isinstance(step, Launch))
+    statements += sum(step.bytes // 16 for step in steps if isinstance(step, Copy))
+    return not entries_of(plan.steps)[1] and statements < _SHORT
 
 
-def _copied_at_once(step: Step) -> int:
+def _copied_at_once(step: Copy) -> int:
     """The bytes of a piece of a copy: all of them where what it reads and what it writes overlap."""
-    if step.func or abs(step.arguments[0].address - step.arguments[1].address) < step.bytes:
+    if abs(step.arguments[0].address - step.arguments[1].address) < step.bytes:
         return step.bytes
     return min(step.bytes, _COPIED)
 

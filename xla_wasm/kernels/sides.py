@@ -79,14 +79,37 @@ class Rows:
 
 
 class Constants:
-    """Vectors of constants, made before all loops."""
+    """Vectors of constants, made before all loops where one is needed first."""
 
     def __init__(self, b: Builder, g: Gemm):
-        self.zero = b.splat(b.const(g.types.accumulator, 0), g.lanes)
-        self.nibbles, self.eights = (b.splat(b.const("s32", four), g.lanes) for four in (0x0F0F0F0F, 0x08080808))
-        self.zero_halves = b.splat(b.const(PAIRED, 0), 2 * g.lanes)
-        self.f16_bits = b.splat(b.const("s32", -0x70002000), g.lanes)
-        self.f16_unit = b.splat(b.const("f32", 2.0**112), g.lanes)
+        self.b, self.g = b, g
+
+    @property
+    def zero(self) -> Val:
+        return self._vector(self.g.types.accumulator, 0)
+
+    @property
+    def nibbles(self) -> Val:
+        return self._vector("s32", 0x0F0F0F0F)
+
+    @property
+    def eights(self) -> Val:
+        return self._vector("s32", 0x08080808)
+
+    @property
+    def zero_halves(self) -> Val:
+        return self.b.splat(self.b.const(PAIRED, 0), 2 * self.g.lanes)
+
+    @property
+    def f16_bits(self) -> Val:
+        return self._vector("s32", -0x70002000)
+
+    @property
+    def f16_unit(self) -> Val:
+        return self._vector("f32", 2.0**112)
+
+    def _vector(self, dtype: str, value: float) -> Val:
+        return self.b.splat(self.b.const(dtype, value), self.g.lanes)
 
 
 class Loads:

@@ -86,6 +86,10 @@ class Gemm:
     k_stride: int = 0
     """Of the right side, if it is read where it lies: n is contiguous there. 0: it is packed."""
 
+    def __str__(self) -> str:
+        outer = "".join(f"{count} x " for count, _, _ in self.outer)
+        return f"{outer}{self.m}x{self.k}x{self.n} of {self.types.left} by {self.types.right}"
+
     @property
     def k(self) -> int:
         return self.run * prod(count for count, _ in self.segments)
@@ -143,6 +147,12 @@ class Tile:
     part: int = 0
     """Steps along k that pass all panels before the next ones, while sums wait in scratch memory; 0: all of k at
     once."""
+
+    def __str__(self) -> str:
+        counts = [f"{n} {name}" for n, name in ((self.streams, "streams"), (self.stripes, "stripes")) if n > 1]
+        parts = [f"{name} {n}" for n, name in ((self.span, "panels at a time:"), (self.part, "k in parts of")) if n]
+        ways = [name for how, name in ((self.scalar, "one step of k a trip"), (self.squares, "in squares")) if how]
+        return ", ".join([f"tile {self.mr}x{self.nr}", *ways, *counts, *parts])
 
     @property
     def stripe(self) -> int:

@@ -6,7 +6,8 @@ from math import lcm
 
 from ..dataclass import replace
 from ..loop.parallel import bytes_a_trip
-from .plan import Buffer, Plan, Step, View
+from .buffer import Buffer, View
+from .plan import Launch, Plan
 
 PART = 8 << 20
 """Bytes of a part, about."""
@@ -41,34 +42,26 @@ def _divide(plan: Plan, group: int, weight: Buffer) -> None:
     plan.inits[group] = others
 
 
-def _bytes_a_trip(step: Step, buffer: Buffer) -> int:
+def _bytes_a_trip(step: Launch, buffer: Buffer) -> int:
     """Returns the number of bytes of a buffer that each trip of a step reads behind those of the trip before, and no
     others; 0 if that is not so."""
     numbers = [number for number, view in enumerate(step.arguments) if view.buffer.root() is buffer]
-    if step.func is None:
-        return 0
     found = {bytes_a_trip(step.func, number) for number in numbers}
     return found.pop() if len(found) == 1 else 0
 
 
-def _follows(step: Step, earlier: Step) -> bool:
+def _follows(step: Launch, earlier: Launch) -> bool:
     """Returns True if a step reads of what an earlier one has made no more, in as many trips, than these have made."""
     made = {view.buffer.root() for view in earlier.arguments[: earlier.written]}
     for buffer in {view.buffer.root() for view in step.arguments} & made:
         read, written = _bytes_a_trip(step, buffer), _bytes_a_trip(earlier, buffer)
-        if (
-            not 0 < read <= written
-            or step.func is None
-            or earlier.func is None
-            or step.func.trips != earlier.func.trips
-        ):
+        if not 0 < read <= written or step.func.trips != earlier.func.trips:
             return False
     return True
 
 
-def _part(step: Step, weight: Buffer, start: int, length: int) -> Step:
+def _part(step: Launch, weight: Buffer, start: int, length: int) -> Launch:
     """A step for the part of a weight that begins at byte `start`, which lies where the first one did."""
-    assert step.func is not None
     arguments = [_earlier(view, start) if view.buffer.root() is weight else view for view in step.arguments]
     last = min(start + weight.part, weight.bytes)
     return replace(step, arguments=arguments, trips=(start // length, min(-(-last // length), step.func.trips)))

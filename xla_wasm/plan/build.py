@@ -10,11 +10,12 @@ from ..hlo.shape import Shape
 from ..hlo.signature import leaf_of
 from ..target import Target
 from .bring import bring_in_parts
+from .buffer import Data, View
 from .delay import delay_updates
 from .hoist import hoist
-from .kernels import KernelCache
+from .kernel import KernelCache
 from .memory import live_ranges, share, share_carries
-from .plan import Data, Plan, Step, View
+from .plan import Halt, Launch, Plan, all_steps
 from .plan_builder import PlanBuilder
 from .planner import ComputationPlanner
 
@@ -40,10 +41,12 @@ class Setting:
 
 def plan_module(module: Module, target: Target, lay: Callable[[Plan], None], setting: Setting) -> Plan:
     """The whole plan of a canonical module. `lay` gives each buffer its address."""
-    plan = _build(module, target, setting)
+    cache = KernelCache(target)
+    plan = _build(module, cache, setting)
     for leaf, data in setting.initial.items():
         plan.parameters[leaf].buffer.data = data
     hoist(plan, setting.poured)
+    lower_kernels(plan, cache)
     delay_updates(plan)
     live_ranges(plan, setting.one_by_one)
     share(plan)
@@ -55,9 +58,17 @@ def plan_module(module: Module, target: Target, lay: Callable[[Plan], None], set
     return plan
 
 
-def _build(module: Module, target: Target, setting: Setting) -> Plan:
+def lower_kernels(plan: Plan, cache: KernelCache) -> None:
+    """Lowers the kernels that are left."""
+    for step in all_steps(plan):
+        if isinstance(step, Launch):
+            lowered = cache.lower(step.kernel)
+            step.lowered, step.may_overwrite = lowered.func, lowered.may_overwrite
+
+
+def _build(module: Module, cache: KernelCache, setting: Setting) -> Plan:
     """All steps in the order of the program, over buffers that share nothing."""
-    builder, weights, state = PlanBuilder(KernelCache(target)), setting.weights, setting.state
+    builder, weights, state = PlanBuilder(cache), setting.weights, setting.state
     if setting.configured:
         builder.device_number(0)
     entry = module.entry
@@ -74,11 +85,9 @@ def _build(module: Module, target: Target, setting: Setting) -> Plan:
     for r, view in enumerate(results):
         if r not in state.values():
             results[r] = builder.settled(view, entry.root.name)
-    builder.step(Step("halt", "end"))
+    builder.steps.append(Halt("end"))
     set_once, replaced = [parameters[i].buffer for i in weights], [parameters[i].buffer for i in state]
-    return Plan(
-        builder.steps, builder.buffers, parameters, results, builder.loops, builder.cache.funcs, set_once, replaced
-    )
+    return Plan(builder.steps, builder.buffers, parameters, results, set_once, replaced)
 
 
 def _numbered(entry: Computation, weights: Sequence[int]) -> dict[Instruction, int]:

@@ -3,67 +3,64 @@ in its place."""
 
 from __future__ import annotations
 
-from .plan import Buffer, Plan, Step
+from .buffer import Buffer
+from .plan import Copy, Launch, Plan, Step, Steps, While
 
 
 def delay_updates(plan: Plan) -> None:
     """Moves kernels that read such old values up, past those that make the new ones and what depends on these."""
-    order, loops = _Order(plan), plan.innermost_loops()
-    for i, step in enumerate(plan.steps):
-        if step.kind == "kernel" and step.func is None:
+    _delay(plan.steps, plan.states, False)
+
+
+def _delay(steps: Steps, states: list[Buffer], in_loop: bool) -> None:
+    order = _Order(steps)
+    for step in list(steps):
+        if not isinstance(step, Step):
+            for part in step.parts:
+                _delay(part, states, in_loop or isinstance(step, While))
+        elif isinstance(step, Copy):
             old, new = (v.buffer for v in step.arguments)
-            if old in plan.states or i in loops:
-                order.delay(old, new, i)
+            if old in states or in_loop:
+                order.delay(old, new, step)
 
 
 class _Order:
-    """The steps of a plan, while some of them change places."""
+    """Steps one after another, while some of them change places."""
 
-    def __init__(self, plan: Plan):
-        self.steps = plan.steps
-        self.place = {step: i for i, step in enumerate(plan.steps)}
-        self.targets = {label.step for step in plan.steps for label in step.targets}
+    def __init__(self, steps: Steps):
+        self.steps = steps
+        self.place = {step: i for i, step in enumerate(steps)}
         self.users: dict[Buffer, list[Step]] = {}
-        for step in plan.steps:
-            for buffer in dict.fromkeys([v.buffer for v in step.arguments]):
-                self.users.setdefault(buffer, []).append(step)
+        for step in steps:
+            if isinstance(step, Step):
+                for buffer in dict.fromkeys([v.buffer for v in step.arguments]):
+                    self.users.setdefault(buffer, []).append(step)
 
-    def delay(self, old: Buffer, new: Buffer, end: int) -> None:
-        """Puts all kernels that use `old` before what makes `new` of it, which step `end` copies to `old`, if they may
+    def delay(self, old: Buffer, new: Buffer, copy: Copy) -> None:
+        """Puts all kernels that use `old` before what makes `new` of it, which `copy` puts in its place, if they may
         stand there."""
-        using = sorted(self.place[step] for step in self.users[old] if self.place[step] < end)
-        first = next((i for i in using if new in _written(self.steps[i])), end)
-        if first == end or using[-1] == first or not _may_overwrite(self.steps[first], old):
+        end = self.place[copy]
+        using = sorted([step for step in self.users[old] if self.place[step] < end], key=self.place.__getitem__)
+        maker = next((step for step in using if new in step.outputs), None)
+        if maker is None or not any(maker.arguments[k].buffer is old for k in maker.may_overwrite):
             return
-        stop = using[-1] + 1
-        if not self.targets.isdisjoint(range(first + 1, stop)):
-            return
+        first, stop = self.place[maker], self.place[using[-1]] + 1
         early: list[Step] = []
         late: list[Step] = []
         written = set[Buffer]()
         used = set[Buffer]()
         for step in self.steps[first:stop]:
-            buffers = {v.buffer for v in step.arguments}
-            if step.kind != "kernel":
+            if not isinstance(step, Launch | Copy):
                 return
+            buffers = {v.buffer for v in step.arguments}
             if late and written.isdisjoint(buffers):
-                assert used.isdisjoint(_written(step)), "what is written has not been read before, but at a loop's end"
+                assert used.isdisjoint(step.outputs), "what is written has not been read before, but at a loop's end"
                 early.append(step)
                 continue
             if late and old in buffers:
                 return
             late.append(step)
-            written.update(_written(step))
+            written.update(step.outputs)
             used |= buffers
         self.steps[first:stop] = [*early, *late]
         self.place.update((step, first + i) for i, step in enumerate((*early, *late)))
-
-
-def _written(step: Step) -> list[Buffer]:
-    return [v.buffer for v in step.arguments[: step.written]]
-
-
-def _may_overwrite(step: Step, old: Buffer) -> bool:
-    """Returns True if the first thing that a step writes may lie where it reads this."""
-    allowed = (1,) if step.func is None else step.in_place
-    return any(step.arguments[k].buffer is old for k in allowed)

@@ -13,9 +13,8 @@ from .cost import dear_among
 from .fit import Available, RowWalk, Walk, anywhere, axes
 from .fuse import buffered
 from .group import Group, decided_by_one, effects, grouped, split
-from .kernels import computed, is_flat, lanes_of
-from .plan import Buffer, View
-from .product import LONG_EPILOGUE, Product, finished_at, left_scales, left_side, matches, merges, right_sides, strided
+from .kernel import computed, is_flat, lanes_of
+from .product import LONG_EPILOGUE, Product, finished_at, left_scales, left_side, matches, right_sides
 
 
 class Fusion:
@@ -31,6 +30,8 @@ class Fusion:
         self.products: dict[Instruction, Instruction] = {}
         self.finishes: dict[Instruction, Instruction] = {}
         """The value between a product and its finish, by the latter."""
+        self.matched: dict[Instruction, Product | None] = {}
+        """The GEMM of the product that an instruction is or finishes, by what lies in buffers up to now."""
         self.pending = [x for x in computation.instructions if x in self.buffered][::-1]
         while self.pending:
             self.fit_kernel(self.pending.pop())
@@ -68,6 +69,7 @@ class Fusion:
         """Has `x` computed into a buffer. What finishes a product may hold another one, or none, then."""
         if x not in self.buffered:
             self.buffered.add(x)
+            self.matched.clear()
             finish = self.finishes.get(x)
             if finish is not None and self.products.pop(finish, None) is not None:
                 self.pending.append(finish)
@@ -101,10 +103,10 @@ class Fusion:
     def _is_gemm(self, x: Instruction, y: Instruction) -> bool:
         """Returns True if `x`, finishing the product `y`, fits into the kernels of products; its sides get buffers as
         they need."""
-        product = self.product(x, y)
+        product = self._matches(x, y)
         if product is None:
             self.give_buffer(left_side(y, self.available))
-            product = self.product(x, y)
+            product = self._matches(x, y)
         if product is None:
             return False
         for scale in left_scales(y):
@@ -125,6 +127,18 @@ class Fusion:
                 self.give_buffer(misfit)
         *outer, m, n = axes((*(count for count, *_ in product.gemm.outer), product.gemm.m, product.gemm.n))
         return x is y or self._finishes(x, y, product.index(y, outer, m, n), lanes)
+
+    def product(self, x: Instruction) -> Product:
+        """The GEMM that `x` is or finishes."""
+        product = self._matches(x, self.products[x])
+        assert product is not None
+        return product
+
+    def _matches(self, x: Instruction, y: Instruction) -> Product | None:
+        """The product `y`, which `x` finishes, as a GEMM."""
+        if x not in self.matched:
+            self.matched[x] = matches(y, x, self.available)
+        return self.matched[x]
 
     def _is_convolution(self, x: Instruction, y: Instruction) -> bool:
         """Returns True if `x`, finishing the convolution `y`, fits into a kernel that is no product of its image. Both
@@ -154,14 +168,6 @@ class Fusion:
             if walk.misfit is None or walk.misfit is y:
                 return walk.misfit is None
             self.give_buffer(walk.misfit)
-
-    def product(self, x: Instruction, y: Instruction) -> Product | None:
-        """The GEMM of the product `y` that `x` finishes, if its left side can be read through strides."""
-        left = strided(
-            left_side(y, self.available),
-            lambda z: View.of(Buffer(0, "temporary"), z.shape) if self.available(z) else None,
-        )
-        return None if left is None else matches(y, left, x, merges(y, x, self._inside(x)), self.available)
 
     # --- groups -----------------------------------------------------------------------------------------------------
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 
-from .plan import Buffer, Plan
+from .buffer import Buffer
+from .plan import Ask, Copy, Plan, entries_of
 
 
 def live_ranges(plan: Plan, one_by_one: bool = False) -> None:
@@ -17,21 +18,22 @@ def live_ranges(plan: Plan, one_by_one: bool = False) -> None:
     staged = _staged(plan, one_by_one)
     for buffer in plan.buffers:
         buffer.first = buffer.last = 0 if buffer in staged else -1
-    for i, step in enumerate(plan.steps):
+    steps, loops = entries_of(plan.steps)
+    for i, step in enumerate(steps):
         for view in step.arguments:
             _extend(view.buffer.root(), i, i)
     for view in plan.results:
-        _extend(view.buffer.root(), len(plan.steps), len(plan.steps))
+        _extend(view.buffer.root(), len(steps), len(steps))
     for number, group in plan.inits.items():
         for step in group if not 0 < number <= len(plan.weights) else ():
-            for view in step.arguments:
-                if view.buffer.root().kind == "temporary":
-                    _extend(view.buffer.root(), 0, 0)
+            for buffer in (*step.outputs, *step.inputs):
+                if buffer.kind == "temporary":
+                    _extend(buffer, 0, 0)
     # Inner loops come first in the list, so one sweep reaches the outermost.
     ending: dict[int, list[Buffer]] = {}
     for buffer in plan.buffers:
         ending.setdefault(buffer.last, []).append(buffer)
-    for start, end in plan.loops:
+    for start, end in loops:
         for last in range(start, end):
             for buffer in [b for b in ending.get(last, ()) if b.first < start]:
                 buffer.last = end
@@ -41,7 +43,7 @@ def live_ranges(plan: Plan, one_by_one: bool = False) -> None:
 def _staged(plan: Plan, one_by_one: bool) -> set[Buffer]:
     """Constants that only `init` reads, and weights if they come one by one: their place is free as soon as it is
     done."""
-    used = {v.buffer.root() for s in plan.steps for v in s.arguments} | {v.buffer.root() for v in plan.results}
+    used = {v.buffer.root() for s in plan.entries for v in s.arguments} | {v.buffer.root() for v in plan.results}
     first = {b for b in plan.buffers if b.kind == "constant"}
     weights = dict(enumerate(plan.weights, 1)) if one_by_one else {}
     for group, steps in plan.inits.items():
@@ -66,12 +68,9 @@ def _extend(buffer: Buffer, first: int, last: int) -> None:
 def share(plan: Plan) -> None:
     """Lets a result take over the memory of an input that is read for the last time: in place, and copies that
     vanish."""
-    for i, step in enumerate(plan.steps):
-        if step.kind != "kernel":
-            continue
-        target = step.arguments[0].buffer.root()
-        candidates = (1,) if step.func is None else step.in_place
-        for number in candidates:
+    for i, step in enumerate(plan.entries):
+        for number in step.may_overwrite:
+            target = step.arguments[0].buffer.root()
             source = step.arguments[number].buffer.root()
             if source.kind != "temporary" or target.kind != "temporary" or source is target:
                 continue
@@ -90,15 +89,16 @@ def share_carries(plan: Plan) -> None:
 
     A program that asks its host for something keeps its states to the end: the host may give up.
     """
-    states = () if any(step.kind == "request" for step in plan.steps) else plan.states
-    loops = plan.innermost_loops()
+    steps, loops = entries_of(plan.steps)
+    states = () if any(isinstance(step, Ask) for step in steps) else plan.states
+    innermost = {i: (first, last) for first, last in reversed(loops) for i in range(first, last + 1)}
     accesses: dict[Buffer, list[int]] = {}
     """The steps that use each buffer, in order."""
-    for i, step in enumerate(plan.steps):
+    for i, step in enumerate(steps):
         for buffer in {v.buffer.root(): None for v in step.arguments}:
             accesses.setdefault(buffer, []).append(i)
-    for i, step in enumerate(plan.steps):
-        if step.kind != "kernel" or step.func is not None:
+    for i, step in enumerate(steps):
+        if not isinstance(step, Copy):
             continue
         carry, source = (v.buffer.root() for v in step.arguments)
         if carry is source or source.kind != "temporary":
@@ -107,20 +107,11 @@ def share_carries(plan: Plan) -> None:
             continue
         if source.last != i:
             continue
-        assert loops.get(source.first) == loops.get(i), "what is made before a loop and used in it lives to its end"
-        maker = plan.steps[source.first]
-        made = [v.buffer.root() for v in maker.arguments[: maker.written]]
-        if source not in made:
+        assert innermost.get(source.first) == innermost.get(i), "what is made before a loop and used in it lives on"
+        maker = steps[source.first]
+        if source not in maker.outputs:
             continue
-        allowed = (
-            ()
-            if maker.kind != "kernel"
-            else (1,)
-            if maker.func is None
-            else maker.in_place
-            if made[0] is source
-            else ()
-        )
+        allowed = maker.may_overwrite if maker.outputs[0] is source else ()
         old = [k for k, v in enumerate(maker.arguments) if v.buffer.root() is carry]
         if any(k not in allowed for k in old):
             continue

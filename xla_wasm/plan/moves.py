@@ -14,7 +14,7 @@ from ..hlo.index_map import IndexMap, identity
 from ..hlo.ir import Instruction
 from ..hlo.op import Kind
 from ..ops.reading import reads, record
-from .plan import View
+from .buffer import View
 
 _PLACING = ("concatenate", "pad")
 """Operations whose kernels leave out what is there already (`lowering.kernel.Kernel.placed`)."""

@@ -9,7 +9,8 @@ from ..dataclass import dataclass
 from ..loop.parallel import is_parallel
 from ..loop.pieces import chunk
 from ..target import MOST_THREADS
-from .plan import ALIGNMENT, Buffer, Step
+from .buffer import ALIGNMENT, Buffer
+from .plan import Launch, Step
 
 MOST_CHUNKS = (1 << 20) - MOST_THREADS
 """Below the most that 20 bits of a ticket can count, as each thread may take one that is not there."""
@@ -45,7 +46,7 @@ def share(steps: Sequence[Step]) -> tuple[list[Part | None], Own]:
     size = first
     placed: list[Part | None] = []
     for step, part in zip(steps, shared):
-        if part is None or not step.scratch:
+        if part is None or not isinstance(step, Launch) or not step.scratch:
             placed.append(part)
             continue
         at, places = first, list[int]()
@@ -59,9 +60,10 @@ def share(steps: Sequence[Step]) -> tuple[list[Part | None], Own]:
 
 def _part(step: Step, known: dict[tuple[object, ...], bool]) -> Part | None:
     """Returns the division of a step, None if thread 0 does it alone; the places of its scratch memory come later."""
-    func = step.func
-    trips = chunk(func) if func is not None else 0
-    if func is None or step.trips or not trips or -(-func.trips // trips) > MOST_CHUNKS:
+    if not isinstance(step, Launch) or step.trips:
+        return None
+    func, trips = step.func, chunk(step.func)
+    if not trips or -(-func.trips // trips) > MOST_CHUNKS:
         return None
     count = len(step.arguments) - step.scratch
     same: dict[int, int] = {}
@@ -81,7 +83,7 @@ def _part(step: Step, known: dict[tuple[object, ...], bool]) -> Part | None:
     return Part(trips, (0,) * step.scratch) if known[key] else None
 
 
-def chunk_blocks(step: Step, part: Part) -> list[int]:
+def chunk_blocks(step: Launch, part: Part) -> list[int]:
     """Returns the words that follow a step's arguments: how many bytes of them are the same for all threads, and the
     places of the others, up to a 0."""
     return [4 * (len(step.arguments) - step.scratch), *part.scratch, 0] if part.scratch else []
@@ -89,4 +91,4 @@ def chunk_blocks(step: Step, part: Part) -> list[int]:
 
 def block_words(step: Step) -> int:
     """The most words of `chunk_blocks`."""
-    return step.scratch + 2 if step.scratch else 0
+    return step.scratch + 2 if isinstance(step, Launch) and step.scratch else 0

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from ..hlo.index_map import row_major_strides
 from ..hlo.ir import Instruction
 from ..hlo.shape import Shape
 from ..ops.collective.groups import COUNTS, FIRST_DEVICE
-from .kernels import Expression, KernelCache, lower_kernel
-from .plan import Buffer, Label, Step, View
+from .buffer import Buffer, View
+from .elements import kernel_of
+from .kernel import Expression, Kernel, KernelCache
+from .plan import Copy, Launch, Steps
+
+T = TypeVar("T")
 
 
 class PlanBuilder:
@@ -17,9 +23,9 @@ class PlanBuilder:
 
     def __init__(self, cache: KernelCache):
         self.cache = cache
-        self.steps: list[Step] = []
+        self.steps: Steps = []
+        """The steps of the region that grows."""
         self.buffers: list[Buffer] = []
-        self.loops: list[tuple[int, int]] = []
         self.constants: dict[Instruction, View] = {}
         self.configuration: View | None = None
         self.given: set[Buffer] = set()
@@ -59,9 +65,23 @@ class PlanBuilder:
 
     # --- steps --------------------------------------------------------------------------------------------------
 
-    def step(self, step: Step) -> None:
-        """Adds a step at the end."""
+    def region(self, emit: Callable[[], T]) -> tuple[Steps, T]:
+        """The steps that are added meanwhile, and what the call returns."""
+        around, self.steps = self.steps, []
+        made = emit()
+        steps, self.steps = self.steps, around
+        return steps, made
+
+    def launch(
+        self, name: str, outputs: list[View], kernel: Kernel, inputs: Sequence[View], holds: Sequence[Instruction] = ()
+    ) -> Launch:
+        """Adds a step that launches a kernel: the last of its arguments are memory of its own."""
+        sizes = kernel.scratch(self.cache)
+        step = Launch(name, [*outputs, *inputs, *map(self.memory, sizes)], len(outputs), kernel=kernel, holds=[*holds])
+        # Some of it may outlive the run.
+        step.scratch = len(sizes) if all(isinstance(size, int) for size in sizes) else 0
         self.steps.append(step)
+        return step
 
     def copy(self, target: View, source: View, name: str) -> None:
         """A step that copies one dense array onto another."""
@@ -70,7 +90,7 @@ class PlanBuilder:
         if self.is_unsettled(source):
             self._settle(target, source, name)
         else:
-            self.step(Step("kernel", name, None, [target, source], 1, target.bytes))
+            self.steps.append(Copy(name, [target, source], 1))
 
     def is_unsettled(self, view: View) -> bool:
         """Returns True for truth values as the host has written them, which kernels take as they load them: bytes that
@@ -89,18 +109,13 @@ class PlanBuilder:
         given = Instruction(f"{name}.given", "parameter", Shape(source.dtype, source.dims))
         copied = Instruction(name, "copy", given.shape, [given])
         expression = Expression(self.cache, [copied], lambda x: source if x is given else None)
-        lowered = lower_kernel(self.cache, expression)
-        self.step(Step("kernel", name, lowered.func, [target, source], 1, in_place=lowered.in_place))
+        self.launch(name, [target], kernel_of(self.cache, expression), [source])
 
     def move(self, target: View, source: View, to: int, origin: int, count: int, name: str) -> None:
         """A step that copies so many elements from one position of a dense array to one of another, which may have the
         same memory."""
         views = [View(v.buffer, v.dtype, (count,), (1,), v.offset + at) for v, at in ((target, to), (source, origin))]
-        self.step(Step("kernel", name, None, views, 1, views[0].bytes))
-
-    def label(self, label: Label) -> None:
-        """Has a label stand for the step that comes next."""
-        label.step = len(self.steps)
+        self.steps.append(Copy(name, views, 1))
 
     def parallel_copy(self, targets: list[View], sources: list[View], x: Instruction) -> None:
         """Copies as if all at once: what lies in another target goes aside first."""

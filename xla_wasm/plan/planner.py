@@ -3,45 +3,28 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
-from ..kernels import Winograd
+from ..kernels.tiles import Gemm, Tile
 from ..lowering.table import is_expression
 from ..ops.collective.groups import COUNTS
 from ..ops.conv.plan import depthwise, winograd_tile
 from ..ops.reading import reads, record
 from ..ops.request import REQUEST
-from .convolution import (
-    lower_depthwise,
-    lower_winograd,
-    lower_winograd_pack,
-    lower_winograd_products,
-    lower_winograd_transform,
-    winograd,
-    winograd_weights,
-)
+from .buffer import View
+from .convolution import depthwise_of, winograd_of
+from .elements import kernel_of
 from .fusion import Fusion
 from .group import Group
-from .kernels import Expression, Lowered, lower_kernel
+from .kernel import Expression, Kernel
 from .moves import Move, find_move, is_small_part
-from .plan import Label, Step, View
+from .plan import Ask, Conditional, Launch, While
 from .plan_builder import PlanBuilder
-from .product import (
-    Product,
-    left_scales,
-    left_side,
-    lies_in_place,
-    lower_pack,
-    lower_product,
-    matches,
-    merges,
-    packed_elements,
-    right_sides,
-    strided,
-)
+from .product import Product, left_scales, multiply, pack, right_sides, strided, tiled, tiled_in_place
 
 _MOST_OPERANDS = 64
 """Operands that one kernel concatenates: it has a pointer to each, and the time in which engines compile it grows with
@@ -100,25 +83,16 @@ class ComputationPlanner:
         """One kernel for all members that are read outside; the others are part of it."""
         roots = [x for x in group.members if x in self.fusion.outside]
         expression = Expression(self.builder.cache, roots, self.available)
-        lowered = lower_kernel(self.builder.cache, expression, group)
         outputs = [self.builder.view(x.shape, name=x.name) for x in roots]
-        self.emit(roots[-1].name, outputs, expression, lowered)
+        self.launch(roots[-1].name, outputs, kernel_of(self.builder.cache, expression, group), expression)
         for x, view in zip(roots, outputs):
             self.views[x] = [view]
         for x in group.members:
             self.views.setdefault(x, [])
 
-    def emit(self, name: str, outputs: list[View], expression: Expression, lowered: Lowered) -> None:
-        """The step of a lowered kernel."""
-        arguments = outputs + list(expression.sources.values()) + self.scratch(lowered)
-        made = Step(
-            "kernel", name, lowered.func, arguments, len(outputs), in_place=lowered.in_place, holds=expression.inner
-        )
-        self.builder.step(_with_scratch(made, lowered))
-
-    def scratch(self, lowered: Lowered) -> list[View]:
-        """The memory of a kernel's own."""
-        return [self.builder.memory(size) for size in lowered.scratch]
+    def launch(self, name: str, outputs: list[View], kernel: Kernel, expression: Expression) -> None:
+        """Emits the step of a kernel that reads the sources of an expression."""
+        self.builder.launch(name, outputs, kernel, [*expression.sources.values()], expression.inner)
 
     def available(self, x: Instruction) -> View | None:
         """The view of an array that has a buffer."""
@@ -155,7 +129,7 @@ class ComputationPlanner:
         else:
             operands = [self.builder.settled(view, x.name) for view in operands]
         self.builder.given |= {view.buffer for view in results}
-        self.builder.step(Step("request", x.name, None, [*results, *operands], len(results), request=request))
+        self.builder.steps.append(Ask(x.name, [*results, *operands], len(results), request=request))
         return results
 
     def alias(self, x: Instruction) -> View | None:
@@ -186,10 +160,9 @@ class ComputationPlanner:
         starts = [o for o, read in zip(x.operands, reads(x)) if read.kind is Kind.START]
         unread = frozenset(o for o in starts if x.operands.count(o) == 1)
         expression = Expression(self.builder.cache, [x], self.available, x, unread)
-        lowered = lower_kernel(self.builder.cache, expression)
         for target, operand in zip(outputs, starts):
             self.builder.copy(target, self.views[operand][0], x.name)
-        self.emit(x.name, outputs, expression, lowered)
+        self.launch(x.name, outputs, kernel_of(self.builder.cache, expression), expression)
         return outputs
 
     def moved(self, x: Instruction, move: Move, outputs: list[View]) -> bool:
@@ -208,7 +181,7 @@ class ComputationPlanner:
             (held[o],) = self.kernel(o)
         self.builder.move(target, move.source, move.target, move.origin, move.count, x.name)
         rest = Expression(self.builder.cache, [x], lambda y: held.get(y) or self.available(y), x, move.operands)
-        self.emit(x.name, outputs, rest, lower_kernel(self.builder.cache, rest))
+        self.launch(x.name, outputs, kernel_of(self.builder.cache, rest), rest)
         return True
 
     def concatenate_in_parts(self, x: Instruction, whole: View) -> None:
@@ -221,10 +194,10 @@ class ComputationPlanner:
             shape = x.shape.with_dimensions((*x.shape.dimensions[:d], size, *x.shape.dimensions[d + 1 :]))
             part = Instruction(x.name, x.opcode, shape, operands, x.attrs)
             expression = Expression(self.builder.cache, [part], self.available)
-            lowered = lower_kernel(self.builder.cache, expression, strides=whole.strides)
             view = View(whole.buffer, whole.dtype, shape.dimensions, whole.strides, place)
-            self.emit(x.name, [view], expression, lowered)
-            self.builder.steps[-1].holds[-1] = x
+            kernel = kernel_of(self.builder.cache, expression, strides=whole.strides)
+            sources = [*expression.sources.values()]
+            self.builder.launch(x.name, [view], kernel, sources, [*expression.inner[:-1], x])
             place += size * whole.strides[d]
 
     def reads_buffer(self, x: Instruction, view: View) -> bool:
@@ -237,85 +210,71 @@ class ComputationPlanner:
         """The kernels of the product `y`, finished as `x`: one packs its right side."""
         if depthwise(y) or winograd_tile(y):
             return self.convolution(x, y, outputs)
-        cache = self.builder.cache
-        left = strided(left_side(y, self.available), self.available)
-        product = matches(y, left, x, merges(y, x, self.available), self.available) if left is not None else None
-        assert left is not None and product is not None, f"{x.where}: the plan has seen its left side"
+        builder, cache = self.builder, self.builder.cache
+        product = self.fusion.product(x)
+        tiles = tiled(product, cache.target)
+        left = product.left.view(self.views[product.left.source][0])
         reading, *scales = right_sides(y, product)
-        right = [self.packed(y, product, scale, scales=True) for scale in scales]
-        right = [self.packed(y, product, reading), *right, *(self.views[scale][0] for scale in left_scales(y))]
-        packs = self.builder.steps[-1].holds
-        seen = strided(reading, self.available)
+        right = [self.packed(y, product, scale, tiles, scales=True) for scale in scales]
+        right = [self.packed(y, product, reading, tiles), *right, *(self.views[scale][0] for scale in left_scales(y))]
+        pack = builder.steps[-1]
+        assert isinstance(pack, Launch)
         finishing = Expression(cache, [x], self.available, y, frozenset(y.operands))
-        lowered = lower_product(cache, product, y, x, finishing)
         sources = [*finishing.sources.values()]
-        arguments = [*outputs, left, *right, *sources, *self.scratch(lowered)]
-        step = _with_scratch(Step("kernel", x.name, lowered.func, arguments, 1, holds=finishing.inner), lowered)
-        self.builder.step(step)
-        if seen is not None and lies_in_place(cache, product, seen):
-
-            def in_place() -> Step:
-                found = lower_product(cache, product, y, x, finishing, seen)
-                arguments = [*outputs, left, seen, *sources, *self.scratch(found)]
-                return _with_scratch(
-                    Step("kernel", x.name, found.func, arguments, 1, holds=[*packs, *finishing.inner]), found
-                )
-
-            step.unpacked = in_place
+        kernel = multiply(cache, product, y, finishing, tiles)
+        step = builder.launch(x.name, outputs, kernel, [left, *right, *sources], finishing.inner)
+        seen = strided(reading, self.fusion.available)
+        there = tiled_in_place(product, cache.target, seen)
+        if seen is not None and there is not None:
+            inputs = [left, seen.view(self.views[seen.source][0]), *sources]
+            holds = [*pack.holds, *finishing.inner]
+            step.unpacked = builder.launch(
+                x.name, outputs, multiply(cache, product, y, finishing, there), inputs, holds
+            )
+            builder.steps.pop()
         return outputs
 
-    def packed(self, y: Instruction, product: Product, reading: Instruction, scales: bool = False) -> View:
+    def packed(
+        self, y: Instruction, product: Product, reading: Instruction, tiles: tuple[Gemm, Tile], scales: bool = False
+    ) -> View:
         """Emits the packing of the right side of the product `y`, or of its `scales`, which `reading` names."""
         cache, packing = self.builder.cache, Expression(self.builder.cache, [reading], self.available)
-        seen = strided(reading, self.available)
+        seen = strided(reading, self.fusion.available)
         along_k = seen is not None and seen.strides[-2] == 1 and seen.dims[-1] != 1
-        pack = lower_pack(cache, product, packing, along_k, scales)
+        kernel = pack(cache, product, packing, tiles, along_k, scales)
         dtype = reading.shape.element_type if scales else product.gemm.types.right_element
         kind = "scales" if scales else "packed"
-        packed = self.builder.view(Shape(dtype, (packed_elements(cache, product, scales),)), name=f"{y.name}.{kind}")
+        packed = self.builder.view(Shape(dtype, (kernel.size,)), name=f"{y.name}.{kind}")
         # The renaming of indices has the product's name and is in no computation.
         packs = [z for z in packing.inner if z.name != y.name]
-        self.builder.step(
-            Step("kernel", f"{y.name}.pack", pack.func, [packed, *packing.sources.values()], 1, holds=packs)
-        )
+        self.builder.launch(f"{y.name}.pack", [packed], kernel, [*packing.sources.values()], packs)
         return packed
 
     def convolution(self, x: Instruction, y: Instruction, outputs: list[View]) -> list[View]:
         """The kernels of a convolution `y` that is no product of its image as it lies, finished as `x`."""
-        cache = self.builder.cache
-        image, kernel = (self.views[o][0] for o in y.operands)
-        finishing = Expression(cache, [x], self.available, y, frozenset(y.operands))
-        arguments = [*outputs, image, kernel]
+        builder, name = self.builder, y.name
+        image, weights = (self.views[o][0] for o in y.operands)
+        finishing = Expression(builder.cache, [x], self.available, y, frozenset(y.operands))
+        inputs = [image, weights]
         shape = depthwise(y)
+        kernel: Kernel
         if shape is not None:
-            lowered = lower_depthwise(cache, shape, y, x, (image, kernel), finishing)
+            kernel = depthwise_of(builder.cache, shape, y, finishing)
         else:
-            tiled = winograd(y, winograd_tile(y))
-            packed = self.builder.view(Shape(kernel.dtype, (winograd_weights(cache, tiled),)), name=f"{y.name}.packed")
-            self.builder.step(
-                Step("kernel", f"{y.name}.pack", lower_winograd_pack(cache, tiled, kernel).func, [packed, kernel], 1)
-            )
-            lowered = lower_winograd(cache, tiled, y, x, (image, kernel), finishing)
-            arguments.append(self.winograd_products(y.name, tiled, image, packed) if tiled.in_stages else packed)
-        arguments += [*finishing.sources.values(), *self.scratch(lowered)]
-        self.builder.step(
-            _with_scratch(Step("kernel", x.name, lowered.func, arguments, 1, holds=finishing.inner), lowered)
-        )
+            pack, kernel, stages = winograd_of(builder.cache, winograd_tile(y), y, finishing)
+            packed = builder.view(Shape(weights.dtype, (pack.size,)), name=f"{name}.packed")
+            builder.launch(f"{name}.pack", [packed], pack, [weights])
+            inputs.append(packed)
+            if stages is not None:
+                transform, products = stages
+                sizes = [Shape("f32", (size // 4,)) for size in kernel.shape.scratch[:2]]
+                parts = zip(sizes, ("transformed", "products"))
+                transformed, made = [builder.view(size, name=f"{name}.{part}") for size, part in parts]
+                builder.launch(f"{name}.transform", [transformed], transform, [image])
+                builder.launch(f"{name}.products", [made], products, [transformed, packed])
+                inputs[-1] = made
+        builder.launch(x.name, outputs, kernel, [*inputs, *finishing.sources.values()], finishing.inner)
         return outputs
-
-    def winograd_products(self, name: str, w: Winograd, image: View, packed: View) -> View:
-        """Emits the first two stages of a convolution that has them as kernels of their own."""
-        builder = self.builder
-        size, products = (Shape("f32", (bytes // 4,)) for bytes in w.scratch[:2])
-        transformed, made = (
-            builder.view(size, name=f"{name}.transformed"),
-            builder.view(products, name=f"{name}.products"),
-        )
-        first, second = lower_winograd_transform(builder.cache, w, image), lower_winograd_products(builder.cache, w)
-        arguments = [transformed, image, *self.scratch(first)]
-        builder.step(_with_scratch(Step("kernel", f"{name}.transform", first.func, arguments, 1), first))
-        builder.step(Step("kernel", f"{name}.products", second.func, [made, transformed, packed], 1))
-        return made
 
     def while_(self, x: Instruction) -> list[View]:
         builder = self.builder
@@ -328,16 +287,9 @@ class ComputationPlanner:
         ]
         for carry, init in zip(carries, inits):
             builder.copy(carry, init, x.name)
-        start, exit_ = Label(), Label()
-        builder.label(start)
-        first = len(builder.steps)
-        (keep_going,) = self.inner(condition, carries)
-        builder.step(Step("branch", x.name, None, [keep_going], targets=[exit_]))
-        results = self.inner(body, carries)
-        builder.parallel_copy(carries, results, x)
-        builder.step(Step("jump", x.name, targets=[start]))
-        builder.loops.append((first, len(builder.steps) - 1))
-        builder.label(exit_)
+        test, (go_on,) = builder.region(lambda: self.inner(condition, carries))
+        turn, _ = builder.region(lambda: builder.parallel_copy(carries, self.inner(body, carries), x))
+        builder.steps.append(While(x.name, test, go_on, turn))
         return carries
 
     def inner(self, computation: Computation, leaves: list[View]) -> list[View]:
@@ -354,26 +306,14 @@ class ComputationPlanner:
         builder = self.builder
         selector = self.views[x.operands[0]][0]
         results = [builder.view(s, name=f"{x.name}.{i}") for i, (_, s) in enumerate(x.shape.leaves())]
-        labels, end = [Label() for _ in x.called], Label()
-        if selector.dtype == "pred":
-            builder.step(Step("branch", x.name, None, [selector], targets=[labels[1]]))
-        else:
-            builder.step(Step("switch", x.name, None, [selector], targets=list(labels)))
-        for label, branch, operand in zip(labels, x.called, x.operands[1:]):
-            builder.label(label)
-            outs = self.inner(branch, self.views[operand])
-            for target, source in zip(results, outs):
+
+        def part(branch: Computation, operand: Instruction) -> None:
+            for target, source in zip(results, self.inner(branch, self.views[operand])):
                 builder.copy(target, source, x.name)
-            builder.step(Step("jump", x.name, targets=[end]))
-        builder.label(end)
+
+        parts = [builder.region(partial(part, *called))[0] for called in zip(x.called, x.operands[1:])]
+        builder.steps.append(Conditional(x.name, selector, parts))
         return results
-
-
-def _with_scratch(step: Step, lowered: Lowered) -> Step:
-    """The step of a lowered kernel, whose last arguments are its own memory unless some of that outlives the run."""
-    if all(isinstance(size, int) for size in lowered.scratch):
-        step.scratch = len(lowered.scratch)
-    return step
 
 
 def _passed_through(body: Computation) -> set[int]:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+from .buffer import Buffer
 from .memory import live_ranges
-from .plan import Buffer, Plan, Step, keep_funcs
+from .plan import Launch, Plan, Step
 
 GROWTH = 0.14
 """The part of the constants' bytes by which they may grow."""
@@ -31,30 +32,29 @@ def prepare(plan: Plan, memory: Callable[[int, int], bytes], lay: Callable[[Plan
     for buffer in plan.buffers:
         if buffer.kind == "temporary" and buffer not in needed:  # constants of that group alone were among them
             buffer.data = None
-    keep_funcs(plan)
     live_ranges(plan)
     lay(plan)
 
 
 def _written(steps: Iterable[Step]) -> list[Buffer]:
-    return [view.buffer.root() for step in steps for view in step.arguments[: step.written]]
+    return [buffer for step in steps for buffer in step.outputs]
 
 
 def _needed(plan: Plan) -> set[Buffer]:
     """Returns the buffers that the run and the other groups of `init` read or write, and the results."""
-    groups = (plan.steps, *plan.inits.values())
+    groups: tuple[Sequence[Step], ...] = (plan.entries, *plan.inits.values())
     return {v.buffer.root() for group in groups for step in group for v in step.arguments} | {
         v.buffer.root() for v in plan.results
     }
 
 
-def _kept(plan: Plan, steps: list[Step]) -> list[Step]:
+def _kept(plan: Plan, steps: list[Launch]) -> list[Launch]:
     """The steps whose results would be too large to store, and those that these need."""
     needed = _needed(plan)
     sources: dict[Buffer, set[Buffer]] = {}
     """Buffers that are made -> the constants that they are made of."""
     for step in steps:
-        made_of = {b for v in step.arguments[step.written :] for b in sources.get(v.buffer.root(), {v.buffer.root()})}
+        made_of = {b for buffer in step.inputs for b in sources.get(buffer, {buffer})}
         sources |= dict.fromkeys(_written([step]), made_of)
     shares: dict[Buffer, int] = {}
     for made_of in (made_of for buffer, made_of in sources.items() if buffer in needed):
@@ -72,7 +72,7 @@ def _kept(plan: Plan, steps: list[Step]) -> list[Step]:
         room -= excess[buffer]
         if room < 0:
             large.add(buffer)
-    kept: list[Step] = []
+    kept: list[Launch] = []
     for step in reversed(steps):
         if large.isdisjoint(_written([step])):
             continue

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import prod
 
 from ..dataclass import dataclass, replace
@@ -15,7 +15,7 @@ from ..kernels.gemm import gemm_kernel
 from ..kernels.packing import pack_kernel, word, word_of_quads
 from ..kernels.sides import Sides
 from ..kernels.tiles import WORD, Gemm, Tile, Types, packed_size, reads_in_place, scales_of, scratch_size, tile
-from ..loop.affine import ZERO, Affine, Index, linearize
+from ..loop.affine import ZERO, Affine, Index, is_dense, linearize
 from ..loop.builder import Builder
 from ..loop.ir import Val
 from ..lowering.elemental import Elemental
@@ -24,9 +24,10 @@ from ..lowering.source import store as store_element
 from ..lowering.table import ELEMENTAL
 from ..ops.dot.stored import BLOCK, FEW_ROWS, WEIGHT_FORMAT, reads_converted, stored_type
 from ..ops.reading import reads, record
-from .fit import axes
-from .kernels import Expression, KernelCache, Lowered
-from .plan import View
+from ..target import Target
+from .buffer import View
+from .fit import Available, axes
+from .kernel import Expression, Kernel, KernelCache, Lowered
 
 LONG_EPILOGUE = 12
 """Instructions above which an epilogue is not copied for every vector of a tile."""
@@ -44,8 +45,7 @@ class Product:
 
     gemm: Gemm
     groups: tuple[int, ...]
-    offset: int
-    """The first element of the left side, in its buffer."""
+    left: Strided
     rows: str = ""
     """The rows of a convolution: the pixels of a row, `gemm.outer` having the groups, the images and their rows;
     `_IMAGES`, `gemm.outer` having the groups and the pixels; or `_ALL` pixels of all images. Empty of a dot."""
@@ -87,31 +87,51 @@ def finished_at(x: Instruction, root: Instruction, inner: list[Instruction], ind
     return tuple([ZERO if size == 1 else i for i, size in zip(index, root.shape.dimensions)])
 
 
-def strided(x: Instruction, available: Callable[[Instruction], View | None]) -> View | None:
-    """An array in a buffer, seen through the index maps of views; None if no strides do so."""
+@dataclass(frozen=True, slots=True)
+class Strided:
+    """An array that lies in another, which is in a buffer: element strides, and where it begins there."""
+
+    source: Instruction
+    dims: tuple[int, ...]
+    strides: tuple[int, ...]
+    offset: int
+
+    @property
+    def dtype(self) -> str:
+        return self.source.shape.element_type
+
+    @property
+    def dense(self) -> bool:
+        """True if the elements lie in row-major order without gaps."""
+        return is_dense(self.dims, self.strides)
+
+    def view(self, source: View) -> View:
+        """The array in memory, where the other one lies."""
+        return View(source.buffer, source.dtype, self.dims, self.strides, source.offset + self.offset)
+
+
+def strided(x: Instruction, available: Available) -> Strided | None:
+    """An array seen through the index maps of views down to one in a buffer; None if no strides do so."""
     dims = x.shape.dimensions
     index = whole = axes(dims)
-    while True:
-        view = available(x)
-        if view is not None:
-            position = Affine(view.offset) + sum((i * stride for i, stride in zip(index, view.strides)), ZERO)
-            break
+    domain = dims
+    while not available(x):
         if not record(x).view:
             return None
-        (read,), (o,) = record(x).reads(x), x.operands
-        at = place(read.map, index)
-        view = available(o)
-        if at is None and view is not None:  # a reshape, which keeps the order
-            position = linearize(index, read.map.domain) + view.offset
-            break
+        (read,), (x,) = record(x).reads(x), x.operands
+        at, domain = place(read.map, index), x.shape.dimensions
         if at is None:
-            return None
-        x, index = o, at
+            if not available(x):
+                return None
+            domain = read.map.domain  # of a reshape, which keeps the order
+        else:
+            index = at
+    position = linearize(index, domain)
     strides = tuple([position.coefficient(i.loops[0][0]) if i.loops else 0 for i in whole])
-    return View(view.buffer, view.dtype, dims, strides, position.const)
+    return Strided(x, dims, strides, position.const)
 
 
-def merges(y: Instruction, root: Instruction, available: Callable[[Instruction], object]) -> bool:
+def merges(y: Instruction, root: Instruction, available: Available) -> bool:
     """Returns True if what finishes `y` as `root` may count its rows, pixels of images, through: it needs no more of an
     index than the position of an element in arrays of the shape of `y`, and the last dimension for what is broadcast
     along all others."""
@@ -136,23 +156,24 @@ def merges(y: Instruction, root: Instruction, available: Callable[[Instruction],
     return True
 
 
-def left_side(y: Instruction, available: Callable[[Instruction], object]) -> Instruction:
+def left_side(y: Instruction, available: Available) -> Instruction:
     """Returns the array that a product reads as its left side: its first operand, or the source of its conversion."""
     lhs = y.operands[0]
     return lhs.operands[0] if reads_converted(y) and not available(lhs) else lhs
 
 
-def matches(
-    y: Instruction, left: View, root: Instruction, merged: bool, available: Callable[[Instruction], object]
-) -> Product | None:
-    """The GEMM of the product `y`; its rows are split where the dimensions of the kernel's root split them, unless that
-    `merges` them.
+def matches(y: Instruction, root: Instruction, available: Available) -> Product | None:
+    """The GEMM of the product `y` that `root` finishes, if its left side can be read through strides.
 
-    What its right side is converted from is packed as it is, unless the converted array is `available`.
+    Its rows are split where the dimensions of the kernel's root split them, unless that `merges` them. What its right
+    side is converted from is packed as it is, unless the converted array is `available`.
     """
+    left = strided(left_side(y, available), available)
+    if left is None:
+        return None
     narrow = not available(y.operands[1])
     if reads(y)[0].kind is Kind.WINDOW:
-        return (of_pixels(y, left, narrow) if merged else None) or of_convolution(y, left, narrow)
+        return (of_pixels(y, left, narrow) if merges(y, root, available) else None) or of_convolution(y, left, narrow)
     m, n = y.shape.dimensions[-2:]
     dims = [d for d in root.shape.dimensions if d != 1]
     rows = dims[-2] if root is not y and len(dims) > 1 and dims[-1] == n and m % dims[-2] == 0 and dims[-2] >= 4 else m
@@ -179,7 +200,7 @@ def _types(x: Instruction, left: str, narrow: bool, rows: int) -> tuple[Types | 
     return Types(left, source if keeps else operand, dtype, dtype, pairs=paired), 2 if paired else 1
 
 
-def of_dot(x: Instruction, lhs: View, rows: int, narrow: bool = False) -> Product | None:
+def of_dot(x: Instruction, lhs: Strided, rows: int, narrow: bool = False) -> Product | None:
     """A canonical dot [batch..., m, k] x [batch..., k, n] whose left side is read through `lhs`, if its rows are
     contiguous.
 
@@ -202,10 +223,10 @@ def of_dot(x: Instruction, lhs: View, rows: int, narrow: bool = False) -> Produc
         outer.append((size, stride, right))
     if rows != m:
         outer.append((m // rows, m_stride * rows, 0))
-    return Product(Gemm(types, tuple(outer), rows, m_stride, n, (), k), tuple(batch), lhs.offset)
+    return Product(Gemm(types, tuple(outer), rows, m_stride, n, (), k), tuple(batch), lhs)
 
 
-def of_convolution(x: Instruction, lhs: View, narrow: bool = False) -> Product | None:
+def of_convolution(x: Instruction, lhs: Strided, narrow: bool = False) -> Product | None:
     """A canonical convolution over a dense image. Few outputs per group go through the plain expression instead."""
     window = x.attrs["window"].dimensions
     assert not any(w.padding_low or w.padding_high for w in window), (
@@ -238,10 +259,10 @@ def of_convolution(x: Instruction, lhs: View, narrow: bool = False) -> Product |
         run = inputs * last.size
     segments = [(count, stride) for count, stride in segments if count > 1]
     gemm = Gemm(types, tuple(outer), m, m_stride, per_group, tuple(segments), run)
-    return Product(gemm, (groups,), lhs.offset, rows)
+    return Product(gemm, (groups,), lhs, rows)
 
 
-def of_pixels(x: Instruction, lhs: View, narrow: bool = False) -> Product | None:
+def of_pixels(x: Instruction, lhs: Strided, narrow: bool = False) -> Product | None:
     """A canonical convolution with a window of one pixel, over a dense image, as one product over all pixels."""
     window = x.attrs["window"].dimensions
     types, step = _types(x, lhs.dtype, narrow, prod(x.shape.dimensions[:-1]))
@@ -251,7 +272,7 @@ def of_pixels(x: Instruction, lhs: View, narrow: bool = False) -> Product | None
     if x.attrs["feature_group_count"] > 1 or lhs.dims[:-1] != x.shape.dimensions[:-1]:  # nothing pads: windows of 1
         return None
     gemm = Gemm(types, ((1, 0, 0),), prod(lhs.dims[:-1]), inputs // step, outputs, (), inputs // step)
-    return Product(gemm, (1,), lhs.offset, _ALL)
+    return Product(gemm, (1,), lhs, _ALL)
 
 
 def right_side(x: Instruction, product: Product) -> Instruction:
@@ -281,7 +302,7 @@ def left_scales(x: Instruction) -> list[Instruction]:
     return [scale for scale in x.operands[2:3] if scale.shape.rank]
 
 
-def _tiled(cache: KernelCache, product: Product, right: View | None = None) -> tuple[Gemm, Tile]:
+def tiled(product: Product, target: Target, right: Strided | None = None) -> tuple[Gemm, Tile]:
     """The GEMM with the strides of the right side, packed or where it lies, and its tile."""
     g = product.gemm
     outer = g.outer
@@ -291,128 +312,176 @@ def _tiled(cache: KernelCache, product: Product, right: View | None = None) -> t
         outer = tuple([(count, left, stride) for (count, left, _), stride in zip(outer, strides)])
         g = replace(g, k_stride=k_stride)
     outer = tuple([o for o in outer if o[0] > 1])
-    shape = tile(replace(g, outer=outer), cache.target)
+    shape = tile(replace(g, outer=outer), target)
     if right is None:
         size = packed_size(g, shape)
         outer = tuple([(count, left, steps * size) for count, left, steps in outer])
     return replace(g, outer=outer), shape
 
 
-def lies_in_place(cache: KernelCache, product: Product, right: View | None) -> bool:
-    """Returns True if a product had better read its right side, seen as [groups..., k, n], where it lies than pack it
-    in every run."""
-    if right is None or right.dtype != product.gemm.types.right_element:
-        return False
-    if any(stride < 0 for stride in right.strides):  # what is read begins before the first element
-        return False
-    if right.strides[-2] != 1 if right.dims[-1] == 1 else right.strides[-1] != 1 or right.strides[-2] < right.dims[-1]:
-        return False
-    return reads_in_place(*_tiled(cache, product, right))
+@dataclass(frozen=True, slots=True, eq=False)
+class Pack(Kernel):
+    """The packing of right sides, or of their `scales`, which the expression computes as [groups..., k, n]."""
+
+    gemm: Gemm
+    tile: Tile
+    groups: tuple[int, ...]
+    along_k: bool
+    """True if k lies contiguously."""
+
+    def __str__(self) -> str:
+        return f"panels of {self.tile.nr} for {self.gemm}"
+
+    @property
+    def size(self) -> int:
+        """The elements of all that is packed."""
+        return packed_size(self.gemm, self.tile) * prod(self.groups)
+
+    def scratch(self, cache: KernelCache) -> tuple[int | bytes, ...]:
+        return ()
+
+    def write(self, cache: KernelCache) -> Lowered:
+        g, expression, groups = self.gemm, self.expression, self.groups
+        (root,) = expression.roots
+        sources = expression.arguments(1)
+        b = cache.builder("pack", 1 + len(sources), expression.lanes, 0)
+        e = Elemental(b, sources, ELEMENTAL)
+        size = packed_size(g, self.tile)
+
+        def level(index: Index, base: Affine) -> None:
+            def element(k: Affine, n: Affine) -> Val:
+                return e.value(root, (*index, k, n))
+
+            def pair(k: Affine, n: Affine) -> Val:
+                low, high = (b.convert(element(k * 2 + i, n), "s32") for i in range(2))
+                bits = TYPES[g.types.right].bits
+                joined = b.or_(b.and_(low, b.const("s32", (1 << bits) - 1)), b.shl(high, bits))
+                return b.convert(joined, g.types.right_element)
+
+            def eight(k: Affine, n: Affine) -> Val:
+                elements = [element(k * WORD + i, n) for i in range(WORD)]
+                return (word_of_quads if g.types.both_in_blocks else word)(b, elements)
+
+            if len(index) == len(groups):
+                stored = eight if g.types.in_blocks else pair if g.types.pairs else element
+                pack_kernel(b, g, self.tile, 0, stored, base, self.along_k and not g.types.in_blocks)
+                return
+            count = groups[len(index)]
+            step = size * prod(groups[len(index) + 1 :])
+            if count == 1:
+                level((*index, ZERO), base)
+            else:
+                with b.loop(count, chunked=True) as i:
+                    level((*index, i), base + i * step)
+
+        level((), ZERO)
+        return Lowered(b.func())
 
 
-def packed_elements(cache: KernelCache, product: Product, scales: bool = False) -> int:
-    """The elements of all packed right sides, or of their `scales`."""
-    g, shape = _tiled(cache, product)
-    g = scales_of(g) if scales else g
-    return packed_size(g, shape) * prod(product.groups)
+@dataclass(frozen=True, slots=True, eq=False)
+class Multiply(Kernel):
+    """A product finished as the expression has it: arguments are the result, the left side, the packed right side or
+    where it lies, the scales of the right side and of the left one if they have any, sources, and scratch memory."""
+
+    gemm: Gemm
+    tile: Tile
+    product: Product
+    x: Instruction
+    """The product itself."""
+
+    def __str__(self) -> str:
+        there = ", right side where it lies" if self.gemm.k_stride else ""
+        return f"product {self.gemm}, {self.tile}{there}"
+
+    def scratch(self, cache: KernelCache) -> tuple[int | bytes, ...]:
+        size = scratch_size(self.gemm, self.tile)
+        return (size * TYPES[self.gemm.types.accumulator].bytes,) if size else ()
+
+    def write(self, cache: KernelCache) -> Lowered:
+        g, x, expression = self.gemm, self.x, self.expression
+        (root,) = expression.roots
+        first = 3 + g.types.in_blocks + g.types.both_in_blocks
+        sources = expression.arguments(first)
+        own = self.scratch(cache)
+        scratch = first + len(sources) if own else None
+        b = cache.builder(
+            x.opcode, first + len(sources) + len(own), expression.lanes, *((0, scratch) if scratch else (0,))
+        )
+        finish = Finish(b, x, root, expression, sources)
+        sizes = [count for count, _, _ in self.product.gemm.outer]
+
+        def index(outer: tuple[Affine, ...], m: Affine, n: Affine) -> Index:
+            present = iter(outer)
+            return self.product.index(x, [next(present) if size > 1 else ZERO for size in sizes], m, n)
+
+        def store(outer: tuple[Affine, ...], m: Affine, n: Affine, value: Val) -> None:
+            finish.store(index(outer, m, n), value)
+
+        def spill(outer: tuple[Affine, ...], m: Affine, n: Affine) -> tuple[int, Affine]:
+            return 0, finish.position(index(outer, m, n))
+
+        # A long epilogue is written once, over products that wait where its results will go.
+        long = len(expression.inner) > LONG_EPILOGUE and root.shape.element_type == g.types.result
+        scales, lhs_scales = 3 if g.types.in_blocks else None, 4 if g.types.both_in_blocks else None
+        sides = Sides((1, 0), 2, store, spill if long else None, scratch, scales, lhs_scales)
+        gemm_kernel(b, g, self.tile, sides)
+        return Lowered(b.func(), (), own)
 
 
-def lower_pack(
-    cache: KernelCache, product: Product, expression: Expression, along_k: bool, scales: bool = False
-) -> Lowered:
-    """The kernel that packs the right side, or its `scales`; `expression` computes it as [groups..., k, n]. `along_k`:
-    k lies contiguously."""
-    g, shape = _tiled(cache, product)
+class Finish:
+    """Stores the elements of a product `x`, finished as `root`, in the first argument."""
+
+    def __init__(
+        self, b: Builder, x: Instruction, root: Instruction, expression: Expression, sources: dict[Instruction, Source]
+    ):
+        self.b, self.x, self.root, self.inner = b, x, root, expression.inner
+        self.e = Elemental(b, sources, ELEMENTAL)
+        dims = root.shape.dimensions
+        self.target = Source(0, root.shape.element_type, dims, row_major_strides(dims))
+
+    def position(self, index: Index) -> Affine:
+        """The place of the element that one of the product becomes."""
+        return self.target.position(self._at(index))
+
+    def store(self, index: Index, value: Val) -> None:
+        """Finishes an element of the product."""
+        at = self._at(index)
+        self.e.known[self.x] = (index, value)
+        self.e.memo.clear()
+        store_element(self.b, 0, self.target.position(at), self.e.value(self.root, at), self.target.dtype)
+
+    def _at(self, index: Index) -> Index:
+        at = finished_at(self.x, self.root, self.inner, index)
+        assert at is not None, "the plan has followed it"
+        return at
+
+
+def pack(
+    cache: KernelCache, product: Product, expression: Expression, tiles: tuple[Gemm, Tile], along_k: bool, scales: bool
+) -> Pack:
+    """The kernel that packs the right side, or its `scales`, which `expression` computes, for a product in `tiles`."""
+    g, shape = tiles
     g = scales_of(g) if scales else g
     key = ("pack", expression.key, g, shape, along_k)
-    found = cache.lowered.get(key)
-    if found is not None:
-        return found
-    (root,) = expression.roots
-    sources = {x: Source(1 + i, v.dtype, v.dims, v.strides) for i, (x, v) in enumerate(expression.sources.items())}
-    b = Builder(cache.name("pack"), 1 + len(sources), expression.lanes, cache.target, frozenset((0,)))
-    e = Elemental(b, sources, ELEMENTAL)
-
-    size = packed_size(g, shape)
-
-    def level(index: Index, base: Affine) -> None:
-        def element(k: Affine, n: Affine) -> Val:
-            return e.value(root, (*index, k, n))
-
-        def pair(k: Affine, n: Affine) -> Val:
-            low, high = (b.convert(element(k * 2 + i, n), "s32") for i in range(2))
-            bits = TYPES[g.types.right].bits
-            joined = b.or_(b.and_(low, b.const("s32", (1 << bits) - 1)), b.shl(high, bits))
-            return b.convert(joined, g.types.right_element)
-
-        def eight(k: Affine, n: Affine) -> Val:
-            return (word_of_quads if g.types.both_in_blocks else word)(
-                b, [element(k * WORD + i, n) for i in range(WORD)]
-            )
-
-        if len(index) == len(product.groups):
-            stored = eight if g.types.in_blocks else pair if g.types.pairs else element
-            pack_kernel(b, g, shape, 0, stored, base, along_k and not g.types.in_blocks)
-            return
-        count = product.groups[len(index)]
-        step = size * prod(product.groups[len(index) + 1 :])
-        if count == 1:
-            level((*index, ZERO), base)
-        else:
-            with b.loop(count, chunked=True) as i:
-                level((*index, i), base + i * step)
-
-    level((), ZERO)
-    return cache.keep(key, b.func())
+    return cache.find(key, lambda: Pack(expression, g, shape, product.groups, along_k))
 
 
-def lower_product(
-    cache: KernelCache,
-    product: Product,
-    x: Instruction,
-    root: Instruction,
-    expression: Expression,
-    right: View | None = None,
-) -> Lowered:
-    """The kernel of product `x` finished as `root`: arguments are the result, the left side, the packed right side, the
-    scales of the right side and of the left one if they have any, sources.
+def multiply(
+    cache: KernelCache, product: Product, x: Instruction, expression: Expression, tiles: tuple[Gemm, Tile]
+) -> Multiply:
+    """The kernel of a product `x` in `tiles`, finished as `expression`."""
+    return cache.find(("product", expression.key, *tiles), lambda: Multiply(expression, *tiles, product, x))
 
-    With `right` the right side is read there. Scratch memory comes last, if the kernel needs it.
-    """
-    g, shape = _tiled(cache, product, right)
-    key = ("product", expression.key, g, shape)
-    found = cache.lowered.get(key)
-    if found is not None:
-        return found
-    first = 3 + g.types.in_blocks + g.types.both_in_blocks
-    sources = {y: Source(first + i, v.dtype, v.dims, v.strides) for i, (y, v) in enumerate(expression.sources.items())}
-    size = scratch_size(g, shape)
-    scratch = first + len(sources) if size else None
-    written = frozenset((0, scratch) if scratch else (0,))
-    b = Builder(cache.name(x.opcode), first + len(sources) + bool(size), expression.lanes, cache.target, written)
-    e = Elemental(b, sources, ELEMENTAL)
-    target = Source(0, root.shape.element_type, root.shape.dimensions, row_major_strides(root.shape.dimensions))
-    sizes = [count for count, _, _ in product.gemm.outer]
 
-    def placed(outer: tuple[Affine, ...], m: Affine, n: Affine) -> tuple[Index, Index]:
-        """The index of a product, and the one in the root that it becomes."""
-        present = iter(outer)
-        index = product.index(x, [next(present) if size > 1 else ZERO for size in sizes], m, n)
-        at = finished_at(x, root, expression.inner, index)
-        assert at is not None, "the plan has followed it"
-        return index, at
-
-    def store(outer: tuple[Affine, ...], m: Affine, n: Affine, value: Val) -> None:
-        index, place = placed(outer, m, n)
-        e.known[x] = (index, value)
-        e.memo.clear()
-        store_element(b, 0, target.position(place), e.value(root, place), target.dtype)
-
-    def spill(outer: tuple[Affine, ...], m: Affine, n: Affine) -> tuple[int, Affine]:
-        return 0, target.position(placed(outer, m, n)[1])
-
-    # A long epilogue is written once, over products that wait where its results will go.
-    long = len(expression.inner) > LONG_EPILOGUE and root.shape.element_type == g.types.result
-    scales, lhs_scales = 3 if g.types.in_blocks else None, 4 if g.types.both_in_blocks else None
-    gemm_kernel(b, g, shape, Sides((1, 0), 2, store, spill if long else None, scratch, scales, lhs_scales))
-    return cache.keep(key, b.func(), (size * TYPES[g.types.accumulator].bytes,) if size else ())
+def tiled_in_place(product: Product, target: Target, right: Strided | None) -> tuple[Gemm, Tile] | None:
+    """As `tiled`, for a product that had better read its right side where it lies, seen as [groups..., k, n], than have
+    it packed in every run; None for others."""
+    if right is None or right.dtype != product.gemm.types.right_element:
+        return None
+    *_, k_stride, n_stride = right.strides
+    if any(stride < 0 for stride in right.strides):  # what is read begins before the first element
+        return None
+    if k_stride != 1 if product.gemm.n == 1 else n_stride != 1 or k_stride < product.gemm.n:
+        return None
+    tiles = tiled(product, target, right)
+    return tiles if reads_in_place(*tiles) else None

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from ..loop.verify import Argument, KernelError, Verified, verify
-from .plan import ALIGNMENT, Buffer, Plan, Step, View, all_steps
+from .buffer import ALIGNMENT, Buffer, View
+from .plan import Launch, Plan, Step, all_steps
 
 BY_COMPARISON = ("sort",)
 """Kernels that go to places which comparisons of elements decide: no bounds of theirs are known before they run."""
@@ -18,7 +19,7 @@ def verify_plan(plan: Plan) -> None:
     own = _own(plan, steps)
     known: dict[tuple[str, tuple[Argument, ...]], Verified] = {}
     for step in steps:
-        if step.func is None:
+        if not isinstance(step, Launch):
             continue
         arguments = tuple(
             _argument(v, k < step.written or v.buffer.root() in own) for k, v in enumerate(step.arguments)
@@ -44,11 +45,11 @@ def _argument(view: View, written: bool) -> Argument:
 
 def _own(plan: Plan, steps: list[Step]) -> set[Buffer]:
     """The memory that belongs to one kernel: no step is said to write it, and no other reads it."""
-    others = {v.buffer.root() for step in steps for v in step.arguments[: step.written]}
+    others = {buffer for step in steps for buffer in step.outputs}
     others |= {v.buffer.root() for v in (*plan.parameters, *plan.results)}
     found: set[Buffer] = set()
     for step in steps:
-        buffers = {v.buffer.root() for v in step.arguments[step.written :]}
+        buffers = {*step.inputs}
         others |= buffers & found
         found |= buffers
     return {
@@ -64,7 +65,7 @@ def _place(view: View, argument: Argument) -> tuple[int, int]:
     return (root.address, root.address + root.part) if root.part else (view.address, view.address + argument.bytes)
 
 
-def _apart(step: Step, arguments: tuple[Argument, ...], verified: Verified) -> None:
+def _apart(step: Launch, arguments: tuple[Argument, ...], verified: Verified) -> None:
     """No argument lies where the kernel writes another one, unless it reads each element before it writes it there."""
     for w, target in enumerate(step.arguments):
         if not arguments[w].written:
@@ -73,7 +74,7 @@ def _apart(step: Step, arguments: tuple[Argument, ...], verified: Verified) -> N
             (start, end), (first, last) = _place(target, arguments[w]), _place(view, arguments[k])
             if k == w or first >= end or start >= last:
                 continue
-            if w != 0 or k not in step.in_place or view.address != start:
+            if w != 0 or k not in step.may_overwrite or view.address != start:
                 raise KernelError(
                     f"kernel {verified.func.name} in {step.name}: writes argument {w} where argument {k} lies"
                 )

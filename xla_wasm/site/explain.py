@@ -26,7 +26,8 @@ from ..ops.reading import record
 from ..ops.table import FAMILIES
 from ..options import Options
 from ..passes.clone import clone
-from ..plan.plan import Step, View, all_steps
+from ..plan.buffer import View
+from ..plan.plan import Copy, Launch, Step, all_steps
 from ..wasm.binary import function_names
 from ..wasm.binary import read_module as read_wasm
 from ..wasm.disasm import printed
@@ -142,10 +143,10 @@ def explain(module: Module, text: str, options: Options) -> dict[str, Any]:
         "steps": [
             {
                 "name": s.name,
-                "kind": s.kind,
+                "kind": "kernel" if isinstance(s, Launch | Copy) else type(s).__name__.lower(),
                 "kernel": _kernel(s),
                 "instructions": view.of_step[i],
-                "before": i >= len(made.plan.steps),
+                "before": i >= len(made.plan.entries),
             }
             for i, s in enumerate(view.steps)
         ],
@@ -163,9 +164,10 @@ class _View:
         self.origin = {x: _origin(x, number, by_name) for x in made.module.instructions()}
         self.opcodes = opcodes
         self.steps = all_steps(made.plan)
-        owned = {v.buffer.name for s in self.steps if s.kind == "kernel" for v in s.arguments[: s.written]}
-        self.of_step = [self._numbers(self._members(s, owned)) for s in self.steps]
-        self.members = dict(zip(self.steps, self.of_step))
+        self.owned = {
+            v.buffer.name for s in self.steps if isinstance(s, Launch | Copy) for v in s.arguments[: s.written]
+        }
+        self.of_step = [self._numbers(self._members(s)) for s in self.steps]
         self.of_kernel: dict[str, list[int]] = {}
         for step, members in zip(self.steps, self.of_step):
             name = _kernel(step)
@@ -176,7 +178,7 @@ class _View:
         if isinstance(about, View):
             x = self.named.get(about.buffer.root().name)
             return self.origin[x] if x else None
-        return self.members.get(about)
+        return self._numbers(self._members(about))
 
     def _numbers(self, found: Iterable[Instruction]) -> list[int]:
         # A zero that a pass made may serve many that have nothing to do with what it was made for.
@@ -184,11 +186,11 @@ class _View:
             {i for x in found for i in self.origin[x] if x.opcode != "constant" or self.opcodes[i] == "constant"}
         )
 
-    def _members(self, step: Step, owned: set[str]) -> list[Instruction]:
+    def _members(self, step: Step) -> list[Instruction]:
         """The instructions that a step computes: its results, and what these need down to what other steps leave in
         buffers."""
         x = self.named.get(step.name)
-        if step.kind != "kernel" or step.func is None:
+        if not isinstance(step, Launch):
             return [x] if x else []
         packed = self.named.get(step.name.removesuffix(".pack")) if step.name.endswith(".pack") else None
         roots = [self.named[v.buffer.name] for v in step.arguments[: step.written] if v.buffer.name in self.named]
@@ -205,7 +207,7 @@ class _View:
                 for computation in y.called:
                     found |= dict.fromkeys(_nested(computation))
             for o in y.operands:
-                if o.name not in owned and _FAMILY[o.opcode] != "control":
+                if o.name not in self.owned and _FAMILY[o.opcode] != "control":
                     pending.append(o)
         return list(found)
 
@@ -229,7 +231,7 @@ def _nested(computation: Computation) -> Iterable[Instruction]:
 
 def _kernel(step: Step) -> str:
     """The function that a step calls."""
-    return "" if step.kind != "kernel" else step.func.name if step.func else "copy"
+    return step.func.name if isinstance(step, Launch) else "copy" if isinstance(step, Copy) else ""
 
 
 def _nodes(module: Module, origin: Any) -> list[dict[str, Any]]:
