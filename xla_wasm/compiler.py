@@ -231,7 +231,7 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     state, configured = _state_with_sizes(interface), devices is not None
     setting = Setting(interface.weights, state, interface.initial, configured, poured, one_by_one=is_hosted)
     plan = plan_module(canonical, target, lay, setting)
-    if 0 in plan.inits and prepares:
+    if None in plan.inits and prepares:
         from .host.prepared import memory_after_init
 
         alone = Target.named(options.target, options.tune)

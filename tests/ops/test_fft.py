@@ -135,7 +135,7 @@ def test_tables_are_made_when_a_module_starts() -> None:
     pipeline.run(canonical)
     plan = plan_module(canonical, Target.named("simd128"), lambda plan: place(plan, 4096), Setting())
     assert [step.name for step in plan.entries] == ["fft.fft", "end"]
-    assert len(plan.inits[0]) == 1
+    assert len(plan.inits[None].steps) == 1
     longer = xla_wasm.compile(module(numbers("c64", 4096), "FFT", (4096,)))
     assert len(longer.wasm) < len(artifact.wasm) + 1000
     executor = xla_wasm.load(artifact)

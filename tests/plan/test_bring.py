@@ -62,7 +62,7 @@ def program(seed: int) -> tuple[Callable[..., Any], list[Array]]:
 
 
 def parts(plan: Plan) -> list[int]:
-    return [len(found) for found in plan.parts.values()]
+    return [len(init.parts) for init in plan.inits.values() if init.parts]
 
 
 @pytest.mark.parametrize("seed", range(seeds.count(12, 300)))

@@ -134,7 +134,7 @@ def check_order(module: Module) -> None:
     if any(isinstance(s, Jump | Ask) for s in plan.entries):
         return
     written = {v.buffer.root() for v in plan.parameters} | {b.root() for b in plan.buffers if b.data is not None}
-    written |= {v.buffer.root() for steps in plan.inits.values() for s in steps for v in s.arguments[: s.written]}
+    written |= {v.buffer.root() for init in plan.inits.values() for s in init.steps for v in s.arguments[: s.written]}
     for step in plan.entries:
         scratch = {v.buffer.root() for v in step.arguments if v.buffer.name == "row"}
         read = {v.buffer.root() for v in step.arguments[step.written :] if v.size} - scratch

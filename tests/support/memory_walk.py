@@ -119,9 +119,9 @@ class Walk:
         for view in (*outputs, *scratch):
             self.write(view, step.name)
 
-    def group(self, number: int) -> None:
-        """The steps of one group of `init`."""
-        for step in self.plan.inits.get(number, ()):
+    def init(self, source: Buffer | None) -> None:
+        """The steps of `init` that read a weight, a poured constant, or constants alone."""
+        for step in self.plan.inits[source].steps if source in self.plan.inits else ():
             self.kernel(step)
 
     def start(self) -> None:
@@ -131,13 +131,13 @@ class Walk:
             if buffer.data is not None and buffer.bytes:
                 self.write(View(buffer, "u8", (buffer.bytes,), (1,)), "start")
             if buffer in poured:
-                self.group(self.plan.group_of(buffer) or 0)
-        self.group(0)
+                self.init(buffer)
+        self.init(None)
 
     def set_weights(self) -> None:
-        for number, buffer in enumerate(self.plan.weights):
+        for buffer in self.plan.weights:
             self.write(View(buffer, "u8", (buffer.bytes,), (1,)), "set")
-            self.group(number + 1)
+            self.init(buffer)
 
     def run(self, state: dict[int, int]) -> None:
         """One run of the program: inputs in, steps, results out."""

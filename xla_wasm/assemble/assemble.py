@@ -103,18 +103,17 @@ def assemble(
     wasm.data(room.table, driver.table(steps, room, slots, shared))
     sidecar = _Sidecar()
     brought: dict[int, driver.Segment] = {}
-    calls = _first_calls(plan)
+    calls = plan.first_calls()
     # A server begins each request with them anew, so its front has them.
     kept_apart = interface.initial if options.kind == SERVER else {}
     elsewhere = {plan.parameters[p].buffer for p in kept_apart}
     for buffer in plan.buffers:
         if buffer.data is None or not buffer.bytes or buffer in elsewhere:
             continue
-        group = plan.group_of(buffer)
-        index = len(plan.init_calls()) if group is None else calls[group]
+        index = calls.get(buffer, len(plan.init_calls()))
         if options.sidecar and buffer.bytes >= SIDECAR_BYTES:
             sidecar.add(buffer, buffer.data, index)
-        elif group is not None:
+        elif buffer in calls:
             brought[index] = wasm.passive(buffer.data), buffer.address, buffer.bytes
         else:
             wasm.data(buffer.address, buffer.data)
@@ -304,7 +303,11 @@ def _manifest(
         for r, ((name, shape), view) in enumerate(zip(interface.results, plan.results))
     ]
     return {
-        "format": FORMAT_OF_RANGES if any(interface.least_sizes) else FORMAT_OF_PARTS if plan.parts else FORMAT,
+        "format": FORMAT_OF_RANGES
+        if any(interface.least_sizes)
+        else FORMAT_OF_PARTS
+        if any(init.parts for init in plan.inits.values())
+        else FORMAT,
         "producer": PRODUCER,
         "name": interface.name,
         "hash": "",
@@ -340,18 +343,13 @@ def _inits(
     def prepares(index: int, name: str) -> dict[str, Any]:
         return {"index": index, "kind": "segment", "name": name, "staging": 0, "bytes": 0}
 
-    groups = [(index, group) for group, index in _first_calls(plan).items()]
-    first = 1 + len(plan.weights)
-    inits += [
-        prepares(index, plan.poured[group - first].name)
-        for index, group in groups
-        if group >= first and index not in named
-    ]
-    inits += [prepares(index, "constants") for index, group in groups if group == 0]
-    for index, group in groups:
-        if not 0 < group < first:
+    calls = plan.first_calls()
+    inits += [prepares(calls[b], b.name) for b in plan.poured if calls[b] not in named]
+    inits += [prepares(calls[None], "constants")] if None in calls else []
+    for source, index in calls.items():
+        if source not in plan.weights:
             continue
-        weight = parameters[interface.weights[group - 1]]
+        weight = parameters[interface.weights[plan.weights.index(source)]]
         weight["init"] = len(inits)
         made = {
             "index": index,
@@ -360,17 +358,8 @@ def _inits(
             "staging": weight["offset"],
             "bytes": weight["bytes"],
         }
-        part = plan.weights[group - 1].part
-        inits.append(made | ({"part": part} if part else {}))
+        inits.append(made | ({"part": source.part} if source.part else {}))
     return inits
-
-
-def _first_calls(plan: Plan) -> dict[int, int]:
-    """The number of the first call of `init` for each group."""
-    first: dict[int, int] = {}
-    for index, (group, _) in enumerate(plan.init_calls()):
-        first.setdefault(group, index)
-    return first
 
 
 def _requests(steps: Sequence[Step]) -> list[dict[str, Any]]:

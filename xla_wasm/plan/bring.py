@@ -7,7 +7,7 @@ from math import lcm
 from ..dataclass import replace
 from ..loop.parallel import bytes_a_trip
 from .buffer import Buffer, View
-from .plan import Launch, Plan
+from .plan import Init, Launch, Plan
 
 PART = 8 << 20
 """Bytes of a part, about."""
@@ -16,13 +16,13 @@ PART = 8 << 20
 def bring_in_parts(plan: Plan) -> None:
     """Has hosts bring large weights in parts, each to the same place, where the first steps of their group take them
     part by part."""
-    for group, buffer in enumerate(plan.weights, 1):
-        if buffer.staged == group and buffer.bytes >= 2 * PART:
-            _divide(plan, group, buffer)
+    for buffer in plan.weights:
+        if buffer.staged and buffer.bytes >= 2 * PART:
+            _divide(plan.inits[buffer], buffer)
 
 
-def _divide(plan: Plan, group: int, weight: Buffer) -> None:
-    steps = plan.inits[group]
+def _divide(init: Init, weight: Buffer) -> None:
+    steps = init.steps
     reading = [step for step in steps if any(view.buffer.root() is weight for view in step.arguments)]
     others = [step for step in steps if step not in reading]
     made = {view.buffer.root() for step in others for view in step.arguments[: step.written]}
@@ -35,11 +35,11 @@ def _divide(plan: Plan, group: int, weight: Buffer) -> None:
         return
     unit = lcm(*lengths)
     weight.part = max(PART // unit, 1) * unit
-    plan.parts[group] = [
+    init.parts = [
         [_part(step, weight, start, length) for step, length in zip(reading, lengths)]
         for start in range(0, weight.bytes, weight.part)
     ]
-    plan.inits[group] = others
+    init.steps = others
 
 
 def _bytes_a_trip(step: Launch, buffer: Buffer) -> int:

@@ -32,8 +32,8 @@ class Buffer:
     address: int = -1
     merged: Buffer | None = None
     staged: int = 0
-    """The group of `init` that alone needs it: of a weight or poured constant that the host brings, has `init` make
-    something else of, and only then brings the next, or of what that is made through. 0 of anything else."""
+    """A number for what alone needs it, a weight or poured constant that the host brings, has `init` make something
+    else of, and only then brings the next: of that itself, and of what that is made through. 0 of anything else."""
     part: int = 0
     """The bytes in memory at a time, if the host brings it in parts."""
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .buffer import Buffer
-from .plan import Conditional, Copy, Launch, Plan, Step, Steps, While, entries_of, keep_steps
+from .plan import Conditional, Copy, Init, Launch, Plan, Step, Steps, While, entries_of, keep_steps
 
 
 def hoist(plan: Plan, poured: int | None = None) -> None:
@@ -58,39 +58,35 @@ def _invariant(loop: While, everywhere: dict[Buffer, int]) -> list[Step]:
 
 
 def _into_init(plan: Plan, poured: int | None) -> None:
-    """Splits off the steps that run once: group 0 depends on constants alone, every other on one weight too, or one
-    poured constant."""
+    """Splits off the steps that run once, by what they read beside constants: nothing, one weight, or one poured
+    constant."""
     large = [b for b in plan.buffers if b.kind == "constant" and poured is not None and b.bytes >= poured]
     while True:
-        groups, shared = _grouped(plan, large, poured or 0)
+        sources, shared = _sources(plan, large, poured or 0)
         if not shared:
             break
         large = [b for b in large if b not in shared]
-    plan.poured = [b for number, b in enumerate(large) if len(plan.weights) + 1 + number in groups.values()]
-    numbers = {
-        len(plan.weights) + 1 + large.index(b): len(plan.weights) + 1 + number for number, b in enumerate(plan.poured)
-    }
-    for step, group in groups.items():
-        plan.inits.setdefault(numbers.get(group, group), []).append(step)
-    plan.steps = [step for step in plan.steps if step not in groups]
+    for step, source in sources.items():
+        plan.inits.setdefault(source, Init()).steps.append(step)
+    plan.steps = [step for step in plan.steps if step not in sources]
     _keep_what_is_read(plan)
 
 
 def _keep_what_is_read(plan: Plan) -> None:
-    """Makes the buffers that `init` writes persistent, except those that one group of its steps alone needs."""
+    """Makes the buffers that `init` writes persistent, except those that the steps of one source alone need."""
     needed = {view.buffer.root() for view in plan.results}
     needed |= {buffer for step in plan.entries for buffer in (*step.outputs, *step.inputs)}
-    groups: dict[Buffer, set[int]] = {}
-    for number, steps in plan.inits.items():
-        for step in steps:
+    users: dict[Buffer, set[Buffer | None]] = {}
+    for source, init in plan.inits.items():
+        for step in init.steps:
             for buffer in (*step.outputs, *step.inputs):
-                groups.setdefault(buffer, set()).add(number)
-    for number, steps in plan.inits.items():
-        for buffer in [buffer for step in steps for buffer in step.outputs]:
-            if buffer in needed or len(groups[buffer]) > 1:
+                users.setdefault(buffer, set()).add(source)
+    for source, init in plan.inits.items():
+        for buffer in [buffer for step in init.steps for buffer in step.outputs]:
+            if buffer in needed or len(users[buffer]) > 1:
                 buffer.kind = "persistent"
             else:
-                buffer.staged = number
+                buffer.staged = plan.staging(source)
 
 
 def _unpack(steps: Steps) -> None:
@@ -111,40 +107,38 @@ def _packs(step: Step | While | Conditional, product: Launch) -> bool:
     return isinstance(step, Launch) and step.arguments[0].buffer is product.arguments[2].buffer
 
 
-def _grouped(plan: Plan, large: list[Buffer], poured: int) -> tuple[dict[Launch, int], set[Buffer]]:
-    """The group of each step that runs once, and those of the large constants that more than their own group reads.
+def _sources(plan: Plan, large: list[Buffer], poured: int) -> tuple[dict[Launch, Buffer | None], set[Buffer]]:
+    """Of each step that runs once the one weight or large constant that it reads beside constants, or None; and those
+    of the large constants that other steps read as well.
 
-    Until these are none, the groups are not yet right: a poured constant is there while its group runs, and not before
+    Until these are none, the first is not yet right: a poured constant is there while its own steps run, and not before
     or after.
     """
     written = _writers(plan.steps)
-    lasting = len(plan.weights)
-    group: dict[Buffer, int] = {b: 0 for b in plan.buffers if b.kind == "constant"}
-    group |= {b: number + 1 for number, b in enumerate(plan.weights)}
-    group |= {b: lasting + 1 + number for number, b in enumerate(large)}
-    sources = set(large)
+    source: dict[Buffer, Buffer | None] = {b: None for b in plan.buffers if b.kind == "constant"}
+    source |= {b: b for b in (*plan.weights, *large)}
+    weights, separate = set(plan.weights), set(large)
     results = {v.buffer.root() for v in plan.results}
     small = {b for b in plan.buffers if b.kind == "constant" and b.bytes < poured}
-    found: dict[Launch, int] = {}
-    shared = results & sources
+    found: dict[Launch, Buffer | None] = {}
+    shared = results & separate
     for step in plan.steps:
         if not isinstance(step, Launch):
-            shared |= sources.intersection(b for s in entries_of([step])[0] for b in s.inputs)
+            shared |= separate.intersection(b for s in entries_of([step])[0] for b in s.inputs)
             continue
         # What nobody writes is memory of the kernel's own.
         own = [b for b in step.inputs if b.kind == "temporary" and b not in written]
         inputs = [b for b in step.inputs if b not in own]
-        direct = sources.intersection(inputs)
-        needed = {group.get(b, -1) for b in inputs}
-        weights = {number for number in needed if 0 < number <= lasting}
-        movable = -1 not in needed and len(weights) <= (0 if own else 1)
+        direct = separate.intersection(inputs)
+        of_weights = {b for b in (source.get(b) for b in inputs) if b in weights}
+        movable = all(b in source for b in inputs) and len(of_weights) <= (0 if own else 1)
         if not movable or any(written[o] > 1 or o in results for o in step.outputs):
             shared |= direct
             continue
-        alone = {group[b] for b in inputs if b not in small}
-        number = next(iter(alone)) if len(alone) == 1 else next(iter(weights), 0)
-        if number <= lasting:
+        alone = {source[b] for b in inputs if b not in small}
+        only = next(iter(alone)) if len(alone) == 1 else next(iter(of_weights), None)
+        if only not in separate:
             shared |= direct
-        found[step] = number
-        group |= dict.fromkeys(step.outputs, number)
+        found[step] = only
+        source |= dict.fromkeys(step.outputs, only)
     return found, shared

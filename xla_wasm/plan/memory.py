@@ -24,8 +24,8 @@ def live_ranges(plan: Plan, one_by_one: bool = False) -> None:
             _extend(view.buffer.root(), i, i)
     for view in plan.results:
         _extend(view.buffer.root(), len(steps), len(steps))
-    for number, group in plan.inits.items():
-        for step in group if not 0 < number <= len(plan.weights) else ():
+    for source, init in plan.inits.items():
+        for step in init.steps if source not in plan.weights else ():
             for buffer in (*step.outputs, *step.inputs):
                 if buffer.kind == "temporary":
                     _extend(buffer, 0, 0)
@@ -45,15 +45,13 @@ def _staged(plan: Plan, one_by_one: bool) -> set[Buffer]:
     done."""
     used = {v.buffer.root() for s in plan.entries for v in s.arguments} | {v.buffer.root() for v in plan.results}
     first = {b for b in plan.buffers if b.kind == "constant"}
-    weights = dict(enumerate(plan.weights, 1)) if one_by_one else {}
-    for group, steps in plan.inits.items():
-        read = {v.buffer.root() for s in steps for v in s.arguments}
-        if 0 < group <= len(plan.weights):
-            used |= read - {weights.get(group)}
-        elif group:
-            plan.poured[group - len(plan.weights) - 1].staged = group
-    for group, buffer in weights.items():
-        buffer.staged = group if buffer not in used and group in plan.inits else 0
+    for source, init in plan.inits.items():
+        if source in plan.weights:
+            used |= {b for s in init.steps for b in (*s.outputs, *s.inputs) if b is not source or not one_by_one}
+        elif source is not None:
+            source.staged = plan.staging(source)
+    for buffer in plan.weights if one_by_one else ():
+        buffer.staged = plan.staging(buffer) if buffer not in used and buffer in plan.inits else 0
     staged = (first - used) | {b for b in plan.weights if b.staged}
     for buffer in staged:
         buffer.kind = "temporary"

@@ -206,6 +206,20 @@ def keep_steps(steps: Steps, kept: Callable[[Step], bool]) -> None:
     steps[:] = [step for step in steps if not isinstance(step, Step) or kept(step)]
 
 
+@dataclass(slots=True)
+class Init:
+    """Steps that `init` runs before the first run, when what they read is there."""
+
+    steps: list[Launch] = field(default_factory=list)
+    parts: list[list[Launch]] = field(default_factory=list)
+    """Of a weight that comes in parts the steps for each part; all other steps run after those for the last."""
+
+    def calls(self) -> list[list[Launch]]:
+        """The steps of each call."""
+        *parts, last = self.parts or [[]]
+        return [*parts, [*last, *self.steps]]
+
+
 @dataclass(eq=False, slots=True)
 class Plan:
     """The whole program. `parameters` and `results` are views of the flattened entry signature."""
@@ -218,15 +232,9 @@ class Plan:
     """The parameters that are set once."""
     states: list[Buffer] = field(default_factory=list)
     """The parameters that a result replaces after each run."""
-    poured: list[Buffer] = field(default_factory=list)
-    """Constants that come from a file, one after another, and of which `init` makes what the run needs."""
-    inits: dict[int, list[Launch]] = field(default_factory=dict)
-    """Steps that run before the first run: group 0 reads constants only, group i + 1 weight i as well. The groups after
-    these read one of the poured constants each, and what was there from the start: they run before the others, each
-    when its constant is there."""
-    parts: dict[int, list[list[Launch]]] = field(default_factory=dict)
-    """Of groups whose weight comes in parts the steps for each part; all other steps of the group run after those for
-    the last."""
+    inits: dict[Buffer | None, Init] = field(default_factory=dict)
+    """The steps before the first run, by the weight or the poured constant that they read beside other constants; None:
+    constants alone. Poured constants come from a file, one after another."""
     end: int = 0
     """The first address behind all buffers, once they are placed."""
 
@@ -240,18 +248,25 @@ class Plan:
         """The kernels by their names, as the steps launch them."""
         return {step.func.name: step.func for step in all_steps(self) if isinstance(step, Launch)}
 
-    def init_calls(self) -> list[tuple[int, list[Launch]]]:
-        """The steps of each call of `init`, by its number, and the group that they belong to: one call for each
-        part."""
-        calls: list[tuple[int, list[Launch]]] = []
-        for group, steps in self.inits.items():
-            *parts, last = self.parts.get(group, [[]])
-            calls += [(group, part) for part in parts] + [(group, [*last, *steps])]
-        return calls
+    @property
+    def poured(self) -> list[Buffer]:
+        """The constants that come from a file, one after another, and of which `init` makes what the run needs."""
+        return [source for source in self.inits if source is not None and source not in self.weights]
 
-    def group_of(self, buffer: Buffer) -> int | None:
-        """The group of `init` that makes something of a poured constant; None for other constants."""
-        return 1 + len(self.weights) + self.poured.index(buffer) if buffer in self.poured else None
+    def staging(self, source: Buffer | None) -> int:
+        """The number by which buffers tell what alone needs them (`Buffer.staged`)."""
+        return 0 if source is None else 1 + [s for s in self.inits if s is not None].index(source)
+
+    def init_calls(self) -> list[tuple[Buffer | None, list[Launch]]]:
+        """The steps of each call of `init`, by its number, and what they read: one call for each part."""
+        return [(source, steps) for source, init in self.inits.items() for steps in init.calls()]
+
+    def first_calls(self) -> dict[Buffer | None, int]:
+        """The number of the first call of `init` for each source."""
+        first: dict[Buffer | None, int] = {}
+        for number, (source, _) in enumerate(self.init_calls()):
+            first.setdefault(source, number)
+        return first
 
     def __str__(self) -> str:
         return self.to_text()
@@ -277,10 +292,10 @@ class Plan:
         for i, step in enumerate(entries):
             add_step(f"{i:4} {step}", step)
         lines.add(f"loop {first} to {last}" for first, last in loops)
-        for group, steps in self.init_calls():
+        for source, steps in self.init_calls():
             for step in steps:
                 trips = "" if step.trips is None else f", trips {step.trips[0]} to {step.trips[1]}"
-                add_step(f"init {group}: {step}{trips}", step)
+                add_step(f"init of {source.name if source else 'constants'}: {step}{trips}", step)
         for i, v in enumerate(self.results):
             lines.add(f"result {i}: {v.to_text(addresses)}", v)
         lines.add(self._memory())

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from .buffer import Buffer
 from .memory import live_ranges
-from .plan import Launch, Plan, Step
+from .plan import Init, Launch, Plan, Step
 
 GROWTH = 0.14
 """The part of the constants' bytes by which they may grow."""
@@ -19,10 +19,10 @@ def prepare(plan: Plan, memory: Callable[[int, int], bytes], lay: Callable[[Plan
     Constants that nobody else reads go, and kernels that nobody else runs. What is so much larger than what it is made
     of that the file would grow, as a constant that is broadcast, goes on being made by `init`.
     """
-    steps = plan.inits.pop(0, [])
+    steps = plan.inits.pop(None, Init()).steps
     kept = _kept(plan, steps)
     if kept:
-        plan.inits = {0: kept, **plan.inits}
+        plan.inits = {None: Init(kept), **plan.inits}
     still_made, needed = set(_written(kept)), _needed(plan)
     for buffer in _written(steps):
         if buffer not in needed:  # what nobody reads any more takes no memory
@@ -42,7 +42,7 @@ def _written(steps: Iterable[Step]) -> list[Buffer]:
 
 def _needed(plan: Plan) -> set[Buffer]:
     """Returns the buffers that the run and the other groups of `init` read or write, and the results."""
-    groups: tuple[Sequence[Step], ...] = (plan.entries, *plan.inits.values())
+    groups: tuple[Sequence[Step], ...] = (plan.entries, *(init.steps for init in plan.inits.values()))
     return {v.buffer.root() for group in groups for step in group for v in step.arguments} | {
         v.buffer.root() for v in plan.results
     }
