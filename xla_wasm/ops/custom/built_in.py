@@ -6,7 +6,7 @@ from ...errors import UnsupportedError
 from ...hlo.ir import Instruction
 from ...hlo.types import is_integral
 from ...writing.writer import Rule, Writer
-from ..dynamic.expand import CUSTOM_CALLS
+from ..dynamic.expand_custom_calls import CUSTOM_CALLS
 from ..linalg.lapack import LAPACK
 from ..linalg.lapack_older import LAPACK_OLDER
 from ..linalg.tpu import TPU
