@@ -18,8 +18,8 @@ from .hlo.signature import least_sizes
 from .hlo.types import THROUGH_F16, TYPES
 from .hlo.verify import verify
 from .hostio import DeviceKeywords, HostIO, HostKeywords, of_devices
-from .ops.collective.membership import grid_for
-from .ops.collective.rendezvous import Device, Rendezvous, alone
+from .ops.collective.reference_membership import grid_for
+from .ops.collective.reference_rendezvous import Device, Rendezvous, alone
 from .ops.dtypes import Array, Value, accepted, dtype_of, flattened, narrow, nested
 from .ops.dynamic import reference as dynamic
 from .ops.hostio.reference import HostSide

@@ -1,10 +1,10 @@
-"""Replaces operations by others, as the rules of their family say: `inline.py`, `expand.py` and `canonical.py` in
+"""Replaces operations by others, as the rules of their family say: the files `expand*.py` and `canonical.py` in
 `ops/*/`."""
 
 from __future__ import annotations
 
 from ..hlo.ir import Module
-from ..ops.control.inline import INLINE
+from ..ops.control.expand_inline import INLINE
 from ..ops.dot.expand import in_floats
 from ..ops.hostio.expand import HOST
 from ..ops.table import load_tables

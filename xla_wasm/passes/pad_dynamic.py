@@ -12,8 +12,8 @@ from __future__ import annotations
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
 from ..ops.dynamic import pad_indexing, pad_movement, pad_products, pad_reduce, pad_reshape, pad_structure
-from ..ops.dynamic.packed import count, extent_of, packed, passing, received
-from ..ops.dynamic.padded import Padded, Rule, SizeWriter, is_whole, static, whole
+from ..ops.dynamic.pad_arrays import Padded, Rule, SizeWriter, is_whole, static, whole
+from ..ops.dynamic.pad_packed import count, extent_of, packed, passing, received
 from ..ops.dynamic.record import SIZES
 from ..writing.writer import walk
 

@@ -16,7 +16,7 @@ from ..lowering.elemental import Elemental
 from ..lowering.source import Source
 from ..lowering.source import store as store_element
 from ..lowering.table import ELEMENTAL
-from ..ops.conv.depthwise import depthwise_kernel, walking_kernel
+from ..ops.conv.lower_depthwise import depthwise_kernel, walking_kernel
 from ..ops.conv.plan import Depthwise
 from .kernels import Expression, KernelCache, Lowered
 from .plan import View

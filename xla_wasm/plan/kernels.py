@@ -21,7 +21,7 @@ from ..lowering.kernel import Kernel
 from ..lowering.source import Scratch, Source, pin
 from ..lowering.table import ELEMENTAL, ELEMENTWISE, KERNELS, LANES
 from ..ops.reading import record
-from ..ops.reduce.columns import ColumnSums, columns, columns_in_memory
+from ..ops.reduce.lower_columns import ColumnSums, columns, columns_in_memory
 from ..target import V8, Target
 from .cost import RECOMPUTED
 from .fit import row_place

@@ -12,8 +12,8 @@ from ..loop.builder import Builder
 from ..loop.nest import scalar_nest
 from ..lowering.source import Source
 from ..ops.reading import record
-from ..ops.reduce.best import best
-from ..ops.reduce.columns import columns_together
+from ..ops.reduce.lower_best import best
+from ..ops.reduce.lower_columns import columns_together
 from ..ops.reduce.monoids import monoid
 from .cost import LONG_ROW, MOST_IN_TILES
 from .fit import Places, axes

@@ -16,7 +16,7 @@ from ..mlir.text_of import attribute_text
 from ..mlir.tree import Block, MeshGroups, Op, Tensor, Type, Value
 from ..mlir.values import Attributes, where
 from ..ops.elementwise.stablehlo import COMPLEX
-from ..ops.indexing.inside import inside_sizes
+from ..ops.indexing.stablehlo_inside import inside_sizes
 from ..ops.stablehlo import Mapper
 from ..ops.table import OPS
 from .arguments import frontend_attributes, sharding

@@ -7,7 +7,7 @@ from ...hlo.ir import Instruction
 from ...lowering.table import is_routine
 from ...writing.writer import Rule, Writer
 from ..request import REQUEST
-from . import registry
+from . import expand_registry as registry
 
 
 def _custom_call(e: Writer, x: Instruction) -> Instruction:
