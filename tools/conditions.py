@@ -20,7 +20,7 @@ PACKAGE = "xla_wasm"
 FAMILIES = ("conv", "dot", "reduce", "sort", "window")
 """The families of which every file that compiles counts, since they have kernels in many; of the others, `lower.py` and
 `plan.py`."""
-_OTHER_FILES = ("record", "reference", "samples", "stablehlo", "combine", "unstable")
+_OTHER_FILES = ("record", "reference", "samples", "stablehlo", "unstable")
 """Beginnings of the names of a family's files that read, evaluate or show operations."""
 _CHECKS = ("loop/facts.py", "loop/ranges.py", "loop/signatures.py", "loop/text.py", "loop/verify.py", "plan/verify.py")
 """Files that print kernels, check them, or find out for a check where they read and write, and change none."""

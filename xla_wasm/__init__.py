@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from .compiler import compile
     from .hlo.ir import Module as HloModule
     from .host.executor import Executable, load
-    from .ops.custom.registry import custom_call
+    from .ops.custom.expand_registry import custom_call
     from .options import Options
     from .reference import evaluate
 
@@ -79,7 +79,7 @@ _LAZY = {
     "HloModule": ("hlo.ir", "Module"),
     "Options": ("options", "Options"),
     "compile": ("compiler", "compile"),
-    "custom_call": ("ops.custom.registry", "custom_call"),
+    "custom_call": ("ops.custom.expand_registry", "custom_call"),
     "evaluate": ("reference", "evaluate"),
     "load": (_HOST, "load"),
 }

@@ -36,8 +36,8 @@ from .hlo.signature import (
 from .hlo.types import ARRAY_TYPES
 from .hlo.verify import verify
 from .ops.collective.groups import Devices, devices_of
-from .ops.custom.registry import find as find_custom_call
-from .ops.custom.registry import how_to
+from .ops.custom.expand_registry import find as find_custom_call
+from .ops.custom.expand_registry import how_to
 from .ops.dot.stored import BLOCK, WEIGHT_FORMAT
 from .ops.request import REQUEST
 from .options import ALL_WEIGHTS, DROP, TRAP, WINOGRAD, Options

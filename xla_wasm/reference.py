@@ -18,57 +18,21 @@ from .hlo.signature import least_sizes
 from .hlo.types import THROUGH_F16, TYPES
 from .hlo.verify import verify
 from .hostio import DeviceKeywords, HostIO, HostKeywords, of_devices
-from .ops.collective import reference as collective
-from .ops.collective.membership import grid_for
-from .ops.collective.rendezvous import Device, Rendezvous, alone
-from .ops.control import reference as control
-from .ops.conv import reference as conv
-from .ops.custom import reference as custom
-from .ops.dot import reference as dot
+from .ops.collective.reference_membership import grid_for
+from .ops.collective.reference_rendezvous import Device, Rendezvous, alone
 from .ops.dtypes import Array, Value, accepted, dtype_of, flattened, narrow, nested
 from .ops.dynamic import reference as dynamic
-from .ops.elementwise import reference as elementwise
-from .ops.fft import reference as fft
-from .ops.hostio import reference as hostio
 from .ops.hostio.reference import HostSide
 from .ops.hostio.transfers import Order, Starts
-from .ops.indexing import reference as indexing
-from .ops.linalg import reference as linalg
-from .ops.movement import reference as movement
-from .ops.norm import reference as norm
-from .ops.random import reference as random
-from .ops.reduce import reference as reduce
-from .ops.sort import reference as sort
 from .ops.sort.first import first_parts
-from .ops.window import reference as window
+from .ops.sort.reference import best_first
+from .ops.table import load_files, load_tables
 from .passes.manual import PerDevice, per_device
 
-FAMILIES = (
-    elementwise,
-    movement,
-    indexing,
-    reduce,
-    window,
-    sort,
-    dot,
-    conv,
-    linalg,
-    fft,
-    norm,
-    random,
-    control,
-    dynamic,
-    collective,
-    hostio,
-    custom,
-)
-
-EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = {
-    opcode: fn for family in FAMILIES for opcode, fn in family.EVALUATE.items()
-}
+EVALUATE: dict[str, Callable[[Instruction, list[Value], Any], Value]] = load_tables("reference", "EVALUATE")
 """Every opcode that the evaluator runs."""
 
-_LANEWISE = {opcode for family in (elementwise, movement, control) for opcode in family.LANEWISE}
+_LANEWISE = {opcode for module in load_files("reference") for opcode in getattr(module, "LANEWISE", ())}
 """Operations that take scalars with lanes: one for each element that a computation is applied to."""
 
 
@@ -230,7 +194,7 @@ class Evaluator:
             if instr.opcode == "parameter":
                 values[instr] = args[instr.attrs["parameter_number"]]
             elif instr in cut and not dynamic.is_dynamic(instr):
-                values[instr] = sort.best_first(instr, [values[o] for o in instr.operands])
+                values[instr] = best_first(instr, [values[o] for o in instr.operands])
             else:
                 values[instr] = self.run(instr, [values[o] for o in instr.operands])
             for operand in dead:

@@ -38,8 +38,7 @@ RULES = (
     "passes.sink",
     "passes.loops",
     "passes.split",
-    "ops.*.counting",
-    "ops.*.simplify",
+    "ops.*.simplify*",
     "ops.*.canonical",
 )
 """Modules with rules beside those of `plan/`; `*` is a family of operations."""

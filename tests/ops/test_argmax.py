@@ -15,8 +15,8 @@ from tests.support.differential import BOTH, differential
 from xla_wasm.hlo.ir import Module
 from xla_wasm.jax import lower as jax_lower
 from xla_wasm.ops.dtypes import DTYPES
-from xla_wasm.ops.reduce import best as searching
 from xla_wasm.ops.reduce import lower
+from xla_wasm.ops.reduce import lower_best as searching
 from xla_wasm.plan import elements
 
 FLOATS = ("f32", "f64", "bf16", "f16")

@@ -12,7 +12,7 @@ from tests.support.differential import run_with_state
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.ir import Module
 from xla_wasm.ops.dtypes import DTYPES
-from xla_wasm.ops.reduce.columns import ColumnSums
+from xla_wasm.ops.reduce.lower_columns import ColumnSums
 from xla_wasm.ops.sample import reducer, shape
 from xla_wasm.plan import elements
 from xla_wasm.reference import evaluate

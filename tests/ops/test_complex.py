@@ -20,8 +20,8 @@ from tests.support.node_host import run_in_node
 from xla_wasm.compiler import stages
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.shape import Layout, Shape
-from xla_wasm.ops.elementwise import complex as functions
-from xla_wasm.ops.elementwise import complex_reference
+from xla_wasm.ops.elementwise import expand_complex as functions
+from xla_wasm.ops.elementwise import reference_complex as complex_reference
 from xla_wasm.reference import evaluate
 
 WHOLE: dict[str, Any] = {"c64": np.complex64, "c128": np.complex128}

@@ -22,7 +22,7 @@ from tests.support.processes import output
 from tests.support.toy_artifact import lying, write_lies
 from xla_wasm import ArgumentError, Artifact, ArtifactError, Options, RunError, UnsupportedError, VerifyError
 from xla_wasm.hlo.ir import Instruction, Module
-from xla_wasm.ops.custom import registry
+from xla_wasm.ops.custom import expand_registry as registry
 from xla_wasm.writing.writer import Writer
 
 X = np.array([3, 1, 2], np.float32)

@@ -13,7 +13,7 @@ from xla_wasm.builder import Builder
 from xla_wasm.hlo.ir import Module
 from xla_wasm.ops.dtypes import DTYPES
 from xla_wasm.ops.reduce import lower
-from xla_wasm.ops.reduce.running import Running
+from xla_wasm.ops.reduce.lower_running import Running
 from xla_wasm.ops.sample import reducer, shape
 
 KINDS = ("numbers", "zeros", "zeros and less", "zeros and more", "infinities", "all", "few nan")

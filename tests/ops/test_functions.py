@@ -19,7 +19,7 @@ from xla_wasm.builder import Builder
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
 from xla_wasm.ops.dtypes import DTYPES, Array
-from xla_wasm.ops.elementwise.accurate import ACCURATE
+from xla_wasm.ops.elementwise.expand_accurate import ACCURATE
 from xla_wasm.ops.sample import shape_of
 from xla_wasm.ops.table import OPS
 from xla_wasm.reference import evaluate

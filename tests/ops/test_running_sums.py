@@ -15,7 +15,7 @@ from xla_wasm.hlo.attrs import Window, WindowDimension
 from xla_wasm.hlo.ir import Module
 from xla_wasm.ops.dtypes import DTYPES
 from xla_wasm.ops.sample import reducer, shape
-from xla_wasm.ops.window import cumulative
+from xla_wasm.ops.window import lower_cumulative as cumulative
 from xla_wasm.reference import evaluate
 
 

@@ -12,7 +12,7 @@ from tests.support import xla_cpu
 from tests.support.differential import differential, run
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.types import limits, wrap
-from xla_wasm.ops.control.counting import trips_until
+from xla_wasm.ops.control.simplify_counting import trips_until
 from xla_wasm.passes import pipeline
 from xla_wasm.reference import evaluate
 

@@ -278,7 +278,7 @@ def _bad() -> dict[tuple[str, int], tuple[str, dict[str, Any]]]:
             (3, "f32[3]", {"use_global_device_ids": True}),
         ]
         lines[name].append((4, "f32[3]", {"replica_groups": TWICE}))
-    for op in FAMILIES["elementwise"]:
+    for op in FAMILIES["elementwise"].ops:
         if op.opcode.startswith("shift-"):
             lines[op.opcode] = [(1, "s32[2] s32[3]", {}), (2, "s32[2] f32[2]", {})]
         elif op.opcode not in lines and op.arity == (1, 1):

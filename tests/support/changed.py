@@ -6,6 +6,7 @@ cannot be seen there is taken for more than it is, never for less:
 
 - The front of the package loads a module when one of its names is used: a file reaches it that imports the name, or has
   it after a dot.
+- The files of families that `ops/table.py` imports by their role are reached by those that ask for it.
 - A file that has `xla_wasm` in a string may run anything of the package.
 - Any other file (JavaScript, documents, examples, data) concerns what has its name, or that of a folder it lies in, in
   a string (of the package: one without a blank, since its messages name documents), and the modules beside it.
@@ -155,7 +156,9 @@ class Graph:
         return {path for path in self.modules.values() if path.startswith(f"{PACKAGE}/")}
 
     def _by_name(self, call: ast.Call) -> list[str]:
-        """The modules that a call of `import_module` may mean."""
+        """The modules that a call of `import_module` may mean, or of what imports files of families."""
+        if role := role_of(call):
+            return matching(self.modules, f"{PACKAGE}.ops.*.{role}")
         if not call.args or getattr(call.func, "attr", getattr(call.func, "id", "")) != "import_module":
             return []
         name = call.args[0]
@@ -198,6 +201,16 @@ class Graph:
         wanted = ({name, *folders} | {BUILT[folder] for folder in folders if folder in BUILT}) - _VAGUE
         beside = {"/".join(folders[:end]) for end in range(1, len(folders) + 1)} - _VAGUE
         return {key for key, words in self.words.items() if wanted & words or key.rpartition("/")[0] in beside}
+
+
+def role_of(node: ast.AST) -> str | None:
+    """The role whose files `ops/table.py` imports where a node calls it, "" if that is not written out; else None."""
+    if not isinstance(node, ast.Call):
+        return None
+    name, role = getattr(node.func, "attr", getattr(node.func, "id", "")), node.args[0] if node.args else None
+    if name not in ("load_file", "load_files", "load_tables"):
+        return None
+    return str(role.value) if isinstance(role, ast.Constant) else ""
 
 
 def _tree(path: str) -> ast.Module:

@@ -1,14 +1,16 @@
 """The imports among the modules of the package, read from their sources: those inside functions and for type checkers
-included."""
+included, and the files of families that `ops/table.py` imports for others."""
 
 from __future__ import annotations
 
 import ast
 from collections.abc import Iterator
+from fnmatch import filter as matching
 from functools import cache
 from pathlib import Path
 
 import xla_wasm
+from tests.support.changed import role_of
 
 ROOT = Path(xla_wasm.__file__).parent
 
@@ -28,6 +30,8 @@ def _name(path: Path) -> str:
 def _imported(name: str, path: Path, known: dict[str, Path]) -> Iterator[str]:
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if role := role_of(node):
+            yield from matching(known, f"ops.*.{role}")
         if isinstance(node, ast.ImportFrom) and node.level:
             base = package.split(".") if package else []
             base = base[: len(base) - (node.level - 1)] + (node.module.split(".") if node.module else [])

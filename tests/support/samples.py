@@ -2,31 +2,13 @@
 
 from __future__ import annotations
 
-from importlib import import_module
 from typing import Any
 
 from tests.support import closeness
 from xla_wasm.ops.sample import DeviceSample, Sample
+from xla_wasm.ops.table import load_files
 
-FAMILIES = (
-    *(
-        "elementwise",
-        "movement",
-        "indexing",
-        "reduce",
-        "sort",
-        "window",
-        "dot",
-        "conv",
-        "linalg",
-        "fft",
-        "norm",
-        "random",
-        "control",
-    ),
-    *("collective", "hostio", "custom", "dynamic"),
-)
-_MODULES = [import_module(f"xla_wasm.ops.{family}.samples") for family in FAMILIES]
+_MODULES = load_files("samples")
 SAMPLES: tuple[Sample, ...] = tuple(sample for module in _MODULES for sample in module.SAMPLES)
 REPLICATED: tuple[DeviceSample, ...] = tuple(
     sample for module in _MODULES for sample in getattr(module, "REPLICATED", ())

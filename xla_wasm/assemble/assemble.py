@@ -378,7 +378,7 @@ def _requests(steps: Sequence[Step]) -> list[dict[str, Any]]:
 
 def _exchange(step: Step, request: Request, channel: int) -> dict[str, Any]:
     """An exchange with other devices: what goes to which of them, and what comes from which (see
-    `ops.collective.exchange`)."""
+    `ops.collective.expand_exchange`)."""
     received, (to, sources, *sent) = step.arguments[: step.written], step.arguments[step.written :]
 
     def block(view: View, rows: View | None) -> int:

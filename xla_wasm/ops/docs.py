@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import importlib
 import re
 from pathlib import Path
 from string import ascii_lowercase
 
 from ..hlo.ir import Instruction
 from ..hlo.op import REQUIRED, Attr, Kind, Op, Read, pointwise, read_whole
-from .table import FAMILIES
+from .table import FAMILIES, Family
 
 PATH = Path(__file__).resolve().parents[2] / "docs" / "operations.md"
 
@@ -34,23 +33,23 @@ This page is written by `python -m xla_wasm.ops.docs` from the records in `xla_w
 
 def page() -> str:
     """The page's text."""
-    return "\n".join([_HEAD, _index(), *(_family(name, ops) for name, ops in FAMILIES.items())])
+    return "\n".join([_HEAD, _index(), *map(_family, FAMILIES.values())])
 
 
 def _index() -> str:
     rows = [
-        f"- [{name}](#{name}): {', '.join(f'[{op.opcode}](#{op.opcode})' for op in ops)}"
-        for name, ops in FAMILIES.items()
+        f"- [{name}](#{name}): {', '.join(f'[{op.opcode}](#{op.opcode})' for op in family.ops)}"
+        for name, family in FAMILIES.items()
     ]
     return "\n".join(rows) + "\n"
 
 
-def _family(name: str, ops: tuple[Op, ...]) -> str:
-    about, _, more = (importlib.import_module(f"{__package__}.{name}.record").__doc__ or "").partition("\n")
+def _family(family: Family) -> str:
+    about, _, more = (family.load_file("record").__doc__ or "").partition("\n")
     about = about.removeprefix("Records of ").removeprefix("The record of ").removeprefix("the ")
-    title = f'<a id="{name}"></a>\n\n## {about[0].upper()}{about[1:].rstrip(".")}\n'
+    title = f'<a id="{family.name}"></a>\n\n## {about[0].upper()}{about[1:].rstrip(".")}\n'
     text = [more.strip() + "\n"] if more.strip() else []
-    return "\n".join([title, *text, *(_operation(op) for op in sorted(ops, key=lambda op: op.opcode))])
+    return "\n".join([title, *text, *(_operation(op) for op in sorted(family.ops, key=lambda op: op.opcode))])
 
 
 def _operation(op: Op) -> str:
@@ -88,8 +87,7 @@ def _reads(op: Op) -> str:
 
 def _sampled(op: Op) -> list[Instruction]:
     """The operation in its samples."""
-    family = next(name for name, ops in FAMILIES.items() if op in ops)
-    samples = importlib.import_module(f"{__package__}.{family}.samples").SAMPLES
+    samples = next(family for family in FAMILIES.values() if op in family.ops).load_file("samples").SAMPLES
     found = (x for s in samples if s.opcode == op.opcode for x in s.module().instructions() if x.opcode == op.opcode)
     return [x for x in found if x.operands and not x.shape.is_dynamic]
 

@@ -14,7 +14,7 @@ class Request:
     """The host's work on the operands of the instruction that carries this, to give its results.
 
     `kind`: custom_call, callback, infeed, outfeed, send or recv, for which whole arrays go to the host and come from
-    it; or exchange (see `ops.collective.exchange`).
+    it; or exchange (see `ops.collective.expand_exchange`).
     """
 
     kind: str

@@ -17,7 +17,7 @@ from ..hlo.attrs import ConvolutionDimensionNumbers, DotDimensionNumbers
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
 from ..hlo.types import PAIRED, TYPES, limits
-from ..ops.control.counting import unchanged
+from ..ops.control.simplify_counting import unchanged
 from ..ops.dot.canonical import arranged, canonical_numbers
 from ..ops.dot.record import free_dimensions
 from ..ops.dot.stored import BLOCK, FEW_ROWS, NIBBLE, WEIGHT_FORMAT, is_widening

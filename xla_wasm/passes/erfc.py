@@ -4,7 +4,7 @@ half."""
 from __future__ import annotations
 
 from ..hlo.ir import Instruction, Module
-from ..ops.elementwise.erfc import erfc, erfc_argument
+from ..ops.elementwise.expand_erfc import erfc, erfc_argument
 from ..writing.writer import Writer
 from .rewrite import rewrite
 

@@ -9,7 +9,7 @@ from ..hlo.shape import Shape
 from ..ops.collective.groups import DEVICES, Devices, depends
 from ..ops.conv.plan import WINOGRAD
 from ..ops.custom import callback
-from ..ops.custom.assertion import end_unless
+from ..ops.custom.expand_assertion import end_unless
 from ..ops.dot.stored import WEIGHT_FORMAT
 from ..ops.request import REQUEST, Request
 from ..writing.writer import Writer

@@ -2,14 +2,14 @@
 
 What lies otherwise at the boundary comes in and goes out with its dimensions in the order of memory, and a transpose
 stands behind each such parameter and before each such result; so it is with what requests bring and take. A bitcast
-becomes the same (`ops/movement/bitcast.py`).
+becomes the same (`ops/movement/expand_bitcast.py`).
 """
 
 from __future__ import annotations
 
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
-from ..ops.movement.bitcast import BITCAST
+from ..ops.movement.expand_bitcast import BITCAST
 from ..ops.request import REQUEST
 from ..writing.writer import Writer
 from .rewrite import rewrite, rewrite_computation

@@ -8,8 +8,8 @@ says.
 from __future__ import annotations
 
 from ..hlo.ir import Computation, Instruction, Module
-from ..ops.control.counting import counted, unchanged
 from ..ops.control.simplify import element as element_of_tuple
+from ..ops.control.simplify_counting import counted, unchanged
 from ..writing.writer import Writer
 from .clean import has_effect
 from .rewrite import rewrite_computation

@@ -12,13 +12,13 @@ from __future__ import annotations
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
 from ..ops.dynamic import pad_indexing, pad_movement, pad_products, pad_reduce, pad_reshape, pad_structure
-from ..ops.dynamic.packed import count, extent_of, packed, passing, received
-from ..ops.dynamic.padded import Padded, Rule, SizeWriter, is_whole, static, whole
+from ..ops.dynamic.pad_arrays import Padded, Rule, SizeWriter, is_whole, static, whole
+from ..ops.dynamic.pad_packed import count, extent_of, packed, passing, received
 from ..ops.dynamic.record import SIZES
 from ..writing.writer import walk
 
-_FAMILIES = (pad_movement, pad_reshape, pad_reduce, pad_products, pad_indexing, pad_structure)
-RULES: dict[str, Rule] = {opcode: rule for family in _FAMILIES for opcode, rule in family.RULES.items()}
+_FILES = (pad_movement, pad_reshape, pad_reduce, pad_products, pad_indexing, pad_structure)
+RULES: dict[str, Rule] = {opcode: rule for file in _FILES for opcode, rule in file.RULES.items()}
 """opcode -> how it is written where a part of its operands counts."""
 
 _ALWAYS = (*SIZES, *pad_structure.RULES)

@@ -10,15 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from ..hlo.ir import Computation, Instruction, Module
-from ..ops.control import simplify as control
-from ..ops.elementwise import simplify as elementwise
-from ..ops.indexing import simplify as indexing
-from ..ops.movement import simplify as movement
 from ..ops.reading import record
+from ..ops.table import load_tables
 from ..writing.writer import Rule
 from .rewrite import rewrite_computation
 
-SIMPLIFY: dict[str, Rule] = {**control.SIMPLIFY, **elementwise.SIMPLIFY, **indexing.SIMPLIFY, **movement.SIMPLIFY}
+SIMPLIFY: dict[str, Rule] = load_tables("simplify", "SIMPLIFY")
 
 
 def simplify(module: Module) -> None:

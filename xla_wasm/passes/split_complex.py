@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..errors import UnsupportedError
 from ..hlo.ir import Computation, Instruction, Module
-from ..ops.elementwise.parts import (
+from ..ops.elementwise.expand_parts import (
     RULES,
     PartWriter,
     Value,

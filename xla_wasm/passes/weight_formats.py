@@ -14,7 +14,7 @@ from ..hlo.index_map import IndexMap
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.signature import leaf_of
 from ..hlo.types import limits
-from ..ops.control.counting import unchanged
+from ..ops.control.simplify_counting import unchanged
 from ..ops.dot.stored import BLOCK, NIBBLE, WEIGHT_FORMAT
 from ..ops.reading import reads, record
 from ..writing.writer import Index, Writer

@@ -14,7 +14,7 @@ from ..loop.affine import ZERO, Index
 from ..loop.builder import Builder
 from ..loop.ir import Val
 from ..lowering.source import Source
-from ..ops.conv.depthwise import depthwise_kernel, walking_kernel
+from ..ops.conv.lower_depthwise import depthwise_kernel, walking_kernel
 from ..ops.conv.plan import Depthwise
 from .kernel import Expression, Kernel, KernelCache, Lowered
 from .product import Finish

@@ -21,8 +21,8 @@ from ..lowering.kernel import Kernel as KernelWriter
 from ..lowering.source import Scratch, Source, pin
 from ..lowering.table import ELEMENTAL, ELEMENTWISE, KERNELS, LANES
 from ..ops.reading import record
-from ..ops.reduce.best import best
-from ..ops.reduce.columns import ColumnSums, columns, columns_in_memory, columns_together
+from ..ops.reduce.lower_best import best
+from ..ops.reduce.lower_columns import ColumnSums, columns, columns_in_memory, columns_together
 from ..ops.reduce.monoids import monoid
 from ..target import V8
 from .cost import LONG_ROW, MOST_IN_TILES, RECOMPUTED

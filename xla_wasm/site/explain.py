@@ -35,7 +35,7 @@ from ..wasm.disasm import printed
 Range = tuple[int, int, list[int]]
 """First and last line, counted from 0, and the instructions that they came from."""
 
-_FAMILY = {op.opcode: family for family, ops in FAMILIES.items() for op in ops}
+_FAMILY = {op.opcode: name for name, family in FAMILIES.items() for op in family.ops}
 _HEADER = re.compile(r"\s*(?:ENTRY\s+)?%?([A-Za-z_][\w.-]*)\s*(?:\([^=]*->.*)?\{")
 _HEAD = re.compile(r"\s*(?:ROOT\s+)?%?([A-Za-z_][\w.-]*)\s*=\s")
 _WHERE = re.compile(r"([\w-]+) '([^']+)'")

@@ -15,14 +15,15 @@ from ..mlir.elements import hlo_type
 from ..mlir.text_of import attribute_text
 from ..mlir.tree import Block, MeshGroups, Op, Tensor, Type, Value
 from ..mlir.values import Attributes, where
-from ..ops.indexing.inside import inside_sizes
+from ..ops.elementwise.stablehlo import COMPLEX
+from ..ops.indexing.stablehlo_inside import inside_sizes
 from ..ops.stablehlo import Mapper
 from ..ops.table import OPS
 from .arguments import frontend_attributes, sharding
 from .fold import Folder, Ranges, exact
 from .program import Program
 from .quantized import has_quantized, quantized_operation
-from .rules import COMPLEX, RULES, attributes_of, plan_of
+from .rules import RULES, attributes_of, plan_of
 
 _RETURNS = ("func.return", "stablehlo.return", "sdy.return", "mhlo.return")
 _MARKS = ("mhlo.", "sdy.")

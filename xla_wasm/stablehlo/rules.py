@@ -7,46 +7,12 @@ from functools import cache
 from typing import Any, NamedTuple
 
 from ..hlo.op import REQUIRED
-from ..ops.collective import stablehlo as collective
-from ..ops.control import stablehlo as control
-from ..ops.conv import stablehlo as conv
-from ..ops.custom import stablehlo as custom
-from ..ops.dot import stablehlo as dot
-from ..ops.dynamic import stablehlo as dynamic
-from ..ops.elementwise import stablehlo as elementwise
-from ..ops.hostio import stablehlo as hostio
-from ..ops.indexing import stablehlo as indexing
-from ..ops.movement import stablehlo as movement
-from ..ops.random import stablehlo as random
-from ..ops.reduce import stablehlo as reduce
-from ..ops.sort import stablehlo as sort
 from ..ops.stablehlo import Rule
-from ..ops.table import OPS
+from ..ops.table import OPS, load_tables
 from .kinds import ABSENT, KINDS, Reader
 
-RULES: dict[str, Rule] = {
-    name: rule
-    for family in (
-        elementwise,
-        movement,
-        indexing,
-        sort,
-        dot,
-        conv,
-        reduce,
-        random,
-        control,
-        dynamic,
-        collective,
-        hostio,
-        custom,
-    )
-    for name, rule in family.STABLEHLO.items()
-}
-"""Name of an operation -> what it becomes. Listed, never self-registered."""
-
-COMPLEX = elementwise.COMPLEX
-"""Rules that only operations on complex numbers follow."""
+RULES: dict[str, Rule] = load_tables("stablehlo", "STABLEHLO")
+"""Name of an operation -> what it becomes."""
 
 _HLO_ONLY = frozenset(
     "add-dependency all-gather-done all-gather-start all-reduce-done all-reduce-start async-done async-start "

@@ -16,8 +16,9 @@ from ...hlo.shape import Shape
 from ...hlo.types import SMALL_FLOATS, TYPES
 from ...writing.writer import Rule, Writer
 from ..reduce.monoids import monoid
-from .exchange import Route, exchange
-from .groups import DEVICES, NOBODY, Group, device, group_of, listed, looked_up, mode, own_device, stated_size
+from .expand_exchange import Route, exchange
+from .expand_groups import Group, device, group_of, looked_up, own_device
+from .groups import DEVICES, NOBODY, listed, mode, stated_size
 
 _BLOCKS = 32 * 1024
 """Bytes from which on each device combines one block and hands it on, instead of combining everything itself."""

@@ -13,7 +13,7 @@ from ...hlo.shape import Shape
 from ..dtypes import DTYPES, Array, Value, wide
 from ..elementwise.reference import BINARY
 from ..reduce.monoids import monoid
-from .membership import group_of, pairs_of
+from .reference_membership import group_of, pairs_of
 
 
 def _zeros(shape: Shape) -> Value:

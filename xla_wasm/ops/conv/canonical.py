@@ -10,7 +10,7 @@ from ...hlo.attrs import ConvolutionDimensionNumbers, PaddingDimension, Window, 
 from ...hlo.ir import Instruction
 from ...hlo.types import PAIRED
 from ...writing.writer import Rule, Writer
-from ..dot.integers import even, narrowed, product_types
+from ..dot.canonical_integers import even, narrowed, product_types
 from ..dot.stored import LONG_ROW
 from ..window.canonical import padding
 from .plan import WINOGRAD, depthwise, depthwise_of, winograd_tile, winograd_tile_of

@@ -1,5 +1,5 @@
 """convolution as an expression: a sum over the window and the input features. The fast kernels are in `kernels/` and
-`depthwise.py`."""
+`lower_depthwise.py`."""
 
 from __future__ import annotations
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from ...errors import UnsupportedError, XlaWasmError
 from ...hlo.ir import Instruction
-from ...lowering.table import ROUTINES
+from ...lowering.table import is_routine
 from ...writing.writer import Rule, Writer
 from ..request import REQUEST
-from . import registry
+from . import expand_registry as registry
 
 
 def _custom_call(e: Writer, x: Instruction) -> Instruction:
     target = x.attrs["custom_call_target"]
-    if x.attrs.get(REQUEST) or target in ROUTINES:
+    if x.attrs.get(REQUEST) or is_routine(target):
         return x
     rule = registry.find(target)
     if rule is None:

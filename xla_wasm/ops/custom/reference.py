@@ -18,7 +18,8 @@ from ..dtypes import DTYPES, Value, fits, nested
 from ..linalg.reference import ROUTINES
 from ..request import REQUEST
 from ..table import OPS
-from . import callback, registry
+from . import callback
+from . import expand_registry as registry
 
 
 def _custom_call(instr: Instruction, operands: list[Value], call: Any) -> Value:

@@ -14,7 +14,7 @@ from ...mlir.text_of import attribute_text
 from ...mlir.tree import Alias, Attribute, Op
 from ...mlir.values import flag, integer, integers, symbol, text, where, word
 from ..stablehlo import Mapper, Rule
-from .assertion import end_unless
+from .expand_assertion import end_unless
 
 _APIS = WORDS["custom_call_api_version"].words
 _TYPED = 4

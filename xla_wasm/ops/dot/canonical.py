@@ -9,7 +9,7 @@ from ...hlo.attrs import DotDimensionNumbers
 from ...hlo.ir import Instruction
 from ...hlo.types import PAIRED
 from ...writing.writer import Rule, Writer
-from .integers import even, narrowed, product_types
+from .canonical_integers import even, narrowed, product_types
 from .record import free_dimensions
 from .stored import is_widening, noted_format
 
@@ -19,7 +19,7 @@ _ROW = 16
 
 def _dot(w: Writer, x: Instruction) -> Instruction:
     """Operands become [batch..., m, k] and [batch..., k, n] by index maps; the result gets its dimensions back.
-    Integers of at most 16 bits are multiplied in pairs (`integers.py`).
+    Integers of at most 16 bits are multiplied in pairs (`canonical_integers.py`).
 
     Products read their left side along k where it lies and pack their right side anyway, so a left side that would have
     to be transposed changes places with a right side that would not. So does a single row: the other side is read once,

@@ -7,7 +7,7 @@ from ...hlo.infer import PRED
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
 from ...writing.writer import Writer
-from .padded import Extent, Padded, Rule, Size, SizeWriter, is_known
+from .pad_arrays import Extent, Padded, Rule, Size, SizeWriter, is_known
 
 
 def _gather(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:

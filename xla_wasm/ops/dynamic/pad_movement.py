@@ -8,7 +8,7 @@ from ...hlo.attrs import PaddingDimension
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
 from ..table import OPS
-from .padded import Extent, Padded, Rule, Size, SizeWriter, is_known
+from .pad_arrays import Extent, Padded, Rule, Size, SizeWriter, is_known
 
 # --- elementwise ----------------------------------------------------------------------------------------------------
 

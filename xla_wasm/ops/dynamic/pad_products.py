@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...hlo.attrs import DotDimensionNumbers
 from ...hlo.ir import Instruction
 from ..dot.expand import ragged_prefix
-from .padded import Extent, Padded, Rule, Size, SizeWriter, is_known, is_whole
+from .pad_arrays import Extent, Padded, Rule, Size, SizeWriter, is_known, is_whole
 
 
 def _contracted(

@@ -13,7 +13,7 @@ from ...writing.writer import Index, Writer
 from ..norm.expand import WRITE, Features
 from ..reduce.monoids import monoid
 from ..reduce.neutral import neutral
-from .padded import Extent, Padded, Rule, Size, SizeWriter, is_known
+from .pad_arrays import Extent, Padded, Rule, Size, SizeWriter, is_known
 
 
 def _common(w: SizeWriter, dims: Index, extents: Sequence[Extent]) -> tuple[Size, ...]:

@@ -8,7 +8,7 @@ from math import prod
 from ...errors import counted
 from ...hlo.ir import Instruction
 from ...writing.writer import Index
-from .padded import Extent, Padded, Rule, Size, SizeWriter, is_known
+from .pad_arrays import Extent, Padded, Rule, Size, SizeWriter, is_known
 
 Groups = list[tuple[list[int], list[int]]]
 

@@ -6,8 +6,8 @@ from ...hlo.attrs import PaddingDimension
 from ...hlo.ir import Instruction
 from ...hlo.literal import Literal
 from ...hlo.shape import Shape
-from ..custom.built_in import IDENTITIES
-from .padded import Extent, Padded, Rule, SizeWriter, is_whole, static, whole
+from ..custom.expand_built_in import IDENTITIES
+from .pad_arrays import Extent, Padded, Rule, SizeWriter, is_whole, static, whole
 
 
 def _extent(literal: Literal) -> Extent:

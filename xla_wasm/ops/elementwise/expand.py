@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
 from ...writing.writer import Rule, Writer
-from .accurate import ACCURATE
+from .expand_accurate import ACCURATE
 
 
 def _bitcast_convert(e: Writer, x: Instruction) -> Instruction:

@@ -15,7 +15,7 @@ import numpy as np
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES
 from ..dtypes import DTYPES, TYPES_OF, Array, Value, dtype_of, narrow, wide
-from . import complex_reference
+from . import reference_complex as complex_reference
 
 
 def _is_float(x: Array) -> bool:

@@ -14,7 +14,7 @@ from ...mlir.tree import Dense, Number, Op, Tensor
 from ...mlir.values import integer, where, word
 from ..movement.stablehlo import broadcast_in_dim
 from ..stablehlo import Mapper, Rule
-from .special import SPECIAL
+from .stablehlo_special import SPECIAL
 
 
 def _constant(e: Mapper, op: Op, _: list[Instruction]) -> list[Instruction]:

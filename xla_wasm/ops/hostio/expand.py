@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ...writing.writer import Rule, Writer
-from ..collective.exchange import Route, exchange
-from ..collective.groups import DEVICES, Devices, device, looked_up, mode, number, own_device
+from ..collective.expand_exchange import Route, exchange
+from ..collective.expand_groups import device, looked_up, number, own_device
+from ..collective.groups import DEVICES, Devices, mode
 from ..request import REQUEST, Request
 from .transfers import host_name, is_between_devices, pairs
 

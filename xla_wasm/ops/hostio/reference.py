@@ -12,7 +12,7 @@ from ...errors import ArgumentError, RunError, counted
 from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ...hostio import HostIO, taker
-from ..collective.membership import Grid
+from ..collective.reference_membership import Grid
 from ..dtypes import Value, accepted, dtype_of, flattened, nested
 from .transfers import by_partition, host_name, pairs
 

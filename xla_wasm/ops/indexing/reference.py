@@ -9,7 +9,7 @@ import numpy as np
 
 from ...hlo.ir import Instruction
 from ..dtypes import Array, Value, narrow, wide
-from ..reduce.combine import fold
+from ..reduce.reference_combine import fold
 
 
 def _clamped_starts(indices: Sequence[Array], dims: Sequence[int], sizes: Sequence[int]) -> list[int]:

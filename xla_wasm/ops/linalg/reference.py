@@ -9,8 +9,8 @@ import numpy as np
 
 from ...hlo.ir import Instruction
 from ..dtypes import Array, Value, wide
-from .reflections import adjoint, reflection
-from .spectral import ROUTINES as SPECTRAL
+from .reference_reflections import adjoint, reflection
+from .reference_spectral import ROUTINES as SPECTRAL
 
 
 def _cholesky(instr: Instruction, operands: list[Value], call: Any) -> Value:

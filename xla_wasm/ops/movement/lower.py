@@ -32,7 +32,7 @@ def _view(e: Elemental, x: Instruction, index: Index) -> Any:
 
 
 def _bitcast(e: Elemental, x: Instruction, index: Index) -> Any:
-    """Other elements in the same dense bytes (`ops.movement.bitcast` leaves no other bitcast)."""
+    """Other elements in the same dense bytes (`ops.movement.expand_bitcast` leaves no other bitcast)."""
     operand = x.operands[0]
     source = e.sources.get(operand)
     if source is None or not source.dense:

@@ -12,10 +12,10 @@ from ...loop.builder import Builder, is_float
 from ...loop.ir import Val
 from ...loop.nest import fold
 from ...lowering.elemental import Elemental
-from .best import Running as Search
-from .best import best
+from .lower_best import Running as Search
+from .lower_best import best
+from .lower_running import Running, neutral_value, running
 from .monoids import monoid
-from .running import Running, neutral_value, running
 
 _UNROLL = 4
 """Accumulators side by side, so that additions need not wait for each other."""

@@ -11,7 +11,7 @@ from ...hlo.ir import Instruction
 from ..dtypes import DTYPES, Value, wide
 from ..window.prefixes import stepwise
 from ..window.reference import reduce_windows
-from .combine import combiner
+from .reference_combine import combiner
 from .tree import free, step
 
 _MOST_STEPS = 1 << 14

@@ -25,10 +25,10 @@ from ...loop.ir import Carry, Val
 from ...loop.nest import nest, scalar_nest
 from ...lowering.kernel import Kernel
 from ...lowering.source import Source
-from .introsort import Introsort
-from .order import Element, Order, Reader, Writer, at
-from .radix import SHORTEST, Radix, key_of
-from .topk import topk_kernel
+from .lower_introsort import Introsort
+from .lower_order import Element, Order, Reader, Writer, at
+from .lower_radix import SHORTEST, Radix, key_of
+from .lower_topk import topk_kernel
 
 _RUN = 8
 """The longest run that compare-exchanges make."""

@@ -9,9 +9,9 @@ from ...loop.ir import Val
 from ...loop.nest import fold, nest, scalar_nest
 from ...lowering.elemental import Elemental
 from ...lowering.kernel import Kernel
-from .cumulative import cumulative_kernel
+from .lower_cumulative import cumulative_kernel
+from .lower_sliding import sliding, sliding_kernel
 from .prefixes import cumulative
-from .sliding import sliding, sliding_kernel
 
 
 def _clamped(b: Builder, position: Affine, size: int) -> tuple[Affine, Val | None]:

@@ -13,9 +13,9 @@ from ...hlo.attrs import WindowDimension
 from ...hlo.ir import Computation, Instruction
 from ..dtypes import TYPES_OF, Array, Value, wide
 from ..elementwise.reference import BINARY
-from ..reduce.combine import combiner, fold
 from ..reduce.monoids import monoid
 from ..reduce.neutral import neutral
+from ..reduce.reference_combine import combiner, fold
 from ..reduce.tree import free, step
 from .expand import whole
 from .prefixes import stepwise

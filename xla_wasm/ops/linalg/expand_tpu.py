@@ -5,7 +5,7 @@ from __future__ import annotations
 from ...errors import UnsupportedError
 from ...hlo.ir import Instruction
 from ...writing.writer import Rule, Writer
-from .lapack import FUNCTIONS, TYPES
+from .expand_lapack import FUNCTIONS, TYPES
 
 
 def _as_lapack(e: Writer, x: Instruction, name: str, config: str = "") -> list[Instruction]:

@@ -19,8 +19,8 @@ from ...loop.ir import Carry, Val
 from ...loop.nest import nest
 from ...lowering.apply import apply
 from ...lowering.kernel import Kernel
-from .introsort import Introsort
-from .order import Element, Order, Reader, Writer, at
+from .lower_introsort import Introsort
+from .lower_order import Element, Order, Reader, Writer, at
 
 _DIGIT = 8
 _VALUES = 1 << _DIGIT

@@ -1,9 +1,9 @@
 """The special functions of the dialect CHLO in other operations: the error function's kin, gamma's, zeta's and a Bessel
 function.
 
-The approximations are those that XLA takes: of Cephes (Moshier) for erfc (`erfc.py`), zeta and bessel_i1e, of Giles for
-erf_inv, of Lanczos for lgamma and digamma. Coefficients go from the highest power down. What has at most 16 bits is
-computed in f32.
+The approximations are those that XLA takes: of Cephes (Moshier) for erfc (`expand_erfc.py`), zeta and bessel_i1e, of
+Giles for erf_inv, of Lanczos for lgamma and digamma. Coefficients go from the highest power down. What has at most 16
+bits is computed in f32.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from ...mlir.tree import Op
 from ...mlir.values import where
 from ...writing.writer import Writer
 from ..stablehlo import Mapper, Rule
-from .erfc import erfc_of_xla, polynomial
-from .special_tables import (
+from .expand_erfc import erfc_of_xla, polynomial
+from .stablehlo_special_tables import (
     BESSEL_FAR,
     BESSEL_NEAR,
     ERF_INV_F32,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .erfc import numbers
+from .expand_erfc import numbers
 
 ERF_INV_F32 = (
     numbers(

@@ -13,7 +13,7 @@ from ...loop.affine import Affine
 from ...loop.builder import Builder
 from ...loop.ir import Val
 from ...lowering.kernel import Kernel
-from .order import Element, Order, Reader, Writer, at
+from .lower_order import Element, Order, Reader, Writer, at
 from .unstable import SPLIT
 
 

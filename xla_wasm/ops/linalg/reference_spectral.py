@@ -9,7 +9,7 @@ import numpy as np
 
 from ...hlo.ir import Instruction
 from ..dtypes import Array, Value, wide
-from .reflections import adjoint, reflection
+from .reference_reflections import adjoint, reflection
 
 
 def _hermitian(a: Array, lower: bool) -> Array:

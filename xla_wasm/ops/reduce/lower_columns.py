@@ -15,8 +15,8 @@ from ...lowering.elemental import Elemental
 from ...lowering.kernel import Kernel
 from ...lowering.source import Source
 from .lower import Parts, block_of, operand_index, side_by_side
+from .lower_running import neutral_value, running
 from .monoids import monoid
-from .running import neutral_value, running
 
 _LEAST_COLUMN = 16
 """Elements in a column from which on neighbouring ones are summed side by side."""

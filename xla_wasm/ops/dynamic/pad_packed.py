@@ -10,7 +10,7 @@ from ...hlo.shape import Shape
 from ..hostio.transfers import is_between_devices
 from ..reading import record
 from ..request import REQUEST
-from .padded import Extent, Padded, Size, SizeWriter, static, whole
+from .pad_arrays import Extent, Padded, Size, SizeWriter, static, whole
 
 
 def packed_shape(shape: Shape) -> Shape:

@@ -11,7 +11,7 @@ from ...dataclass import dataclass, field
 from ...errors import ExchangeError, XlaWasmError
 from ...hlo.ir import Instruction
 from ..dtypes import Value
-from .membership import Grid
+from .reference_membership import Grid
 
 Result = TypeVar("Result")
 

@@ -6,13 +6,13 @@ from ...errors import UnsupportedError
 from ...hlo.ir import Instruction
 from ...hlo.types import is_integral
 from ...writing.writer import Rule, Writer
-from ..dynamic.expand import CUSTOM_CALLS
-from ..linalg.lapack import LAPACK
-from ..linalg.lapack_older import LAPACK_OLDER
-from ..linalg.tpu import TPU
+from ..dynamic.expand_custom_calls import CUSTOM_CALLS
+from ..linalg.expand_lapack import LAPACK
+from ..linalg.expand_lapack_older import LAPACK_OLDER
+from ..linalg.expand_tpu import TPU
 from ..sort.first import compared
 from .callback import ASSERTION, TARGETS
-from .sparse import SPARSE
+from .expand_sparse import SPARSE
 
 
 def _identity(e: Writer, x: Instruction) -> Instruction:

@@ -13,7 +13,7 @@ from ...loop.builder import WIDE, Builder, is_float
 from ...loop.ir import Block, Loop, Val
 from ...lowering.source import place
 from ..reading import reads, record
-from .running import neutral_value
+from .lower_running import neutral_value
 
 NOWHERE = 1 << 30
 """A place behind all elements."""

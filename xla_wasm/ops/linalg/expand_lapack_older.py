@@ -1,7 +1,7 @@
 """The calls of LAPACK that JAX made before XLA had typed custom calls: sizes and options come first, as scalars of
 their own.
 
-Each is turned into the call of today, whose rule in `lapack.py` does the rest.
+Each is turned into the call of today, whose rule in `expand_lapack.py` does the rest.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ...hlo.types import REAL_OF
 from ...writing.writer import Rule, Writer
-from .lapack import FUNCTIONS, of_each_type
+from .expand_lapack import FUNCTIONS, of_each_type
 
 _Scalar = Callable[[int], int]
 """The number of an operand -> its value."""

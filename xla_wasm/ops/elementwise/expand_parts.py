@@ -18,7 +18,7 @@ from ...hlo.types import REAL_OF
 from ...writing.writer import Writer
 from ..reduce.monoids import monoid
 from ..table import RECORDS
-from . import complex as functions
+from . import expand_complex as functions
 
 Pair = tuple[Instruction, Instruction]
 Value = Instruction | Pair

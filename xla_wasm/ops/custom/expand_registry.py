@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from ...errors import ArgumentError
 from ...writing.writer import Rule
-from .built_in import BUILT_IN
+from .expand_built_in import BUILT_IN
 
 _registered: dict[str, Rule] = {}
 

@@ -16,7 +16,7 @@ from ...loop.builder import WIDE, is_float
 from ...loop.ir import Val
 from ...loop.nest import fold, nest, scalar_nest
 from ...lowering.kernel import Kernel
-from .order import at
+from .lower_order import at
 
 _AHEAD = 4
 """Rows of groups that the first walk takes at once, and vectors that are counted at once."""
