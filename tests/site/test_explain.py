@@ -46,5 +46,5 @@ def test_ranges_hold_what_they_are_about() -> None:
 def test_what_prepares_weights_comes_from_its_own_product() -> None:
     lines, ranges = stages(HloModule.from_text(TWO_WEIGHTS), weights=("w", "v"))["Plan"]
     prepared = {lines[first].partition(":")[0]: numbers for first, _, numbers in ranges if lines[first][:4] == "init"}
-    assert set(prepared) == {"init 1", "init 2"}
-    assert 3 in prepared["init 1"] and 4 in prepared["init 2"] and 4 not in prepared["init 1"]
+    assert set(prepared) == {"init of w", "init of v"}
+    assert 3 in prepared["init of w"] and 4 in prepared["init of v"] and 4 not in prepared["init of w"]
