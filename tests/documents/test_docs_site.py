@@ -213,6 +213,7 @@ def test_every_public_field_says_what_it_is() -> None:
 # -----------------------------------------------------------------------------------------------------------
 
 RUN = {
+    "docs/life.md console": "documents/test_life.py test_stages",
     "README.md python": "package/test_package.py test_readme_example_runs",
     "README.md console 1": "documents/test_documents.py test_commands",
     "README.md js": "documents/test_documents.py test_javascript",

@@ -23,7 +23,7 @@ COMMANDS = [found for found in blocks(PAGE) if found.language == "console"]
 
 
 def printed(command: str) -> str:
-    """What the command prints about a file of the page."""
+    """The output of a command about a file of the page."""
     done = CliRunner().invoke(cli.app, shlex.split(command)[1:])
     assert done.exit_code == 0, done.output
     return done.output
