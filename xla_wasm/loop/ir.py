@@ -47,6 +47,8 @@ class Block:
     """Values already in this block, by what they compute: common subexpressions are found as they are built."""
     guarded: bool = False
     """Inside an `If`: what may trap or has no meaning outside must stay here."""
+    executed: int = 0
+    """As `pieces.executed` says; 0 as long as nobody has asked."""
 
 
 @dataclass(eq=False, slots=True)

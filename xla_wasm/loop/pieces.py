@@ -7,7 +7,7 @@ Between them a run can be ended (`target.STOP`), and so it can in the loops insi
 
 from __future__ import annotations
 
-from .ir import Block, Call, Func, If, Loop, Val
+from .ir import Block, Call, Func, If, Loop, Store, Val
 
 _STATEMENTS = 1 << 20
 """The least number of statements in a piece: some hundred microseconds in the better code, beside which a call is
@@ -78,13 +78,18 @@ def _trips_of(func: Func, statements: int) -> int:
 
 
 def executed(block: Block) -> int:
-    """The statements of a block that are executed, those of loops as often as they make trips."""
-    total = len(block.statements)
-    for s in block.statements:
-        if isinstance(s, Loop):
-            total += max(s.trips, 1) * executed(s.body)
-        elif isinstance(s, If):
-            total += executed(s.body)
-        elif isinstance(s, Call):
-            total += s.cost - 1
-    return total
+    """The statements of a block that are executed, those of loops as often as they make trips. The block is
+    complete."""
+    if not block.executed:
+        total = len(block.statements)
+        for s in block.statements:
+            if isinstance(s, (Val, Store)):  # most are
+                continue
+            if isinstance(s, Loop):
+                total += max(s.trips, 1) * executed(s.body)
+            elif isinstance(s, If):
+                total += executed(s.body)
+            elif isinstance(s, Call):
+                total += s.cost - 1
+        block.executed = total
+    return block.executed
