@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
 from ..loop.affine import Index
-from ..ops.conv.plan import depthwise, winograd_tile
+from ..ops.conv.plan import Depthwise, depthwise, winograd_tile
 from ..ops.reading import reads, record
 from .cost import dear_among
 from .fit import Available, RowWalk, Walk, anywhere, axes
@@ -32,6 +32,7 @@ class Fusion:
         """The value between a product and its finish, by the latter."""
         self.matched: dict[Instruction, Product | None] = {}
         """The GEMM of the product that an instruction is or finishes, by what lies in buffers up to now."""
+        self.convolutions: dict[Instruction, Depthwise | int] = {}
         self.pending = [x for x in computation.instructions if x in self.buffered][::-1]
         while self.pending:
             self.fit_kernel(self.pending.pop())
@@ -94,7 +95,7 @@ class Fusion:
         if len(found) != 1 or not x.shape.size:
             return False
         (y,) = found
-        if not (self._is_convolution(x, y) if depthwise(y) or winograd_tile(y) else self._is_gemm(x, y)):
+        if not (self._is_convolution(x, y) if self.convolution(y) else self._is_gemm(x, y)):
             return False
         self.products[x] = y
         self.finishes |= dict.fromkeys((z for z in inner if z is not x), x)
@@ -128,6 +129,13 @@ class Fusion:
         *outer, m, n = axes((*(count for count, *_ in product.gemm.outer), product.gemm.m, product.gemm.n))
         return x is y or self._finishes(x, y, product.index(y, outer, m, n), lanes)
 
+    def convolution(self, y: Instruction) -> Depthwise | int:
+        """The convolution `y` as a depthwise one, or the side of the tiles in which Winograd's algorithm takes it; 0 of
+        other products."""
+        if y not in self.convolutions:
+            self.convolutions[y] = depthwise(y) or winograd_tile(y)
+        return self.convolutions[y]
+
     def product(self, x: Instruction) -> Product:
         """The GEMM that `x` is or finishes."""
         product = self._matches(x, self.products[x])
@@ -148,7 +156,8 @@ class Fusion:
         if x is not y and len(computed([x], self._inside(x), y, y.operands)) > LONG_EPILOGUE:
             return False
         batch, *_, feature = axes(y.shape.dimensions)
-        at = axes(y.shape.dimensions) if depthwise(y) else (batch, *anywhere(y)[1:-1], feature)
+        whole = isinstance(self.convolution(y), Depthwise)
+        at = axes(y.shape.dimensions) if whole else (batch, *anywhere(y)[1:-1], feature)
         return x is y or self._finishes(x, y, at, lanes_of([y]))
 
     def _finishes(self, x: Instruction, y: Instruction, at: Index, lanes: int) -> bool:

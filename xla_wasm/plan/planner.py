@@ -12,7 +12,7 @@ from ..hlo.types import TYPES
 from ..kernels.tiles import Gemm, Tile
 from ..lowering.table import is_expression
 from ..ops.collective.groups import COUNTS
-from ..ops.conv.plan import depthwise, winograd_tile
+from ..ops.conv.plan import Depthwise
 from ..ops.reading import reads, record
 from ..ops.request import REQUEST
 from .buffer import View
@@ -208,8 +208,9 @@ class ComputationPlanner:
 
     def product(self, x: Instruction, y: Instruction, outputs: list[View]) -> list[View]:
         """The kernels of the product `y`, finished as `x`: one packs its right side."""
-        if depthwise(y) or winograd_tile(y):
-            return self.convolution(x, y, outputs)
+        form = self.fusion.convolution(y)
+        if form:
+            return self.convolution(x, y, form, outputs)
         builder, cache = self.builder, self.builder.cache
         product = self.fusion.product(x)
         tiles = tiled(product, cache.target)
@@ -250,18 +251,18 @@ class ComputationPlanner:
         self.builder.launch(f"{y.name}.pack", [packed], kernel, [*packing.sources.values()], packs)
         return packed
 
-    def convolution(self, x: Instruction, y: Instruction, outputs: list[View]) -> list[View]:
-        """The kernels of a convolution `y` that is no product of its image as it lies, finished as `x`."""
+    def convolution(self, x: Instruction, y: Instruction, form: Depthwise | int, outputs: list[View]) -> list[View]:
+        """The kernels of a convolution `y` that is no product of its image as it lies, finished as `x`; `form` as
+        `Fusion.convolution` has it."""
         builder, name = self.builder, y.name
         image, weights = (self.views[o][0] for o in y.operands)
         finishing = Expression(builder.cache, [x], self.available, y, frozenset(y.operands))
         inputs = [image, weights]
-        shape = depthwise(y)
         kernel: Kernel
-        if shape is not None:
-            kernel = depthwise_of(builder.cache, shape, y, finishing)
+        if isinstance(form, Depthwise):
+            kernel = depthwise_of(builder.cache, form, y, finishing)
         else:
-            pack, kernel, stages = winograd_of(builder.cache, winograd_tile(y), y, finishing)
+            pack, kernel, stages = winograd_of(builder.cache, form, y, finishing)
             packed = builder.view(Shape(weights.dtype, (pack.size,)), name=f"{name}.packed")
             builder.launch(f"{name}.pack", [packed], pack, [weights])
             inputs.append(packed)
