@@ -82,7 +82,6 @@ class Builder:
 
         Raises VerifyError if the instruction breaks a rule.
         """
-        self._check(opcode, operands)
         declared = shape or (Shape(element_type) if element_type else UNKNOWN)
         made = Instruction(self._unique(name or opcode), opcode, declared, [*operands], {}, [*called])
         if shape and (fault := shape_fault(shape)):
@@ -107,6 +106,7 @@ class Builder:
         return made
 
     def _check(self, what: str, operands: Iterable[Instruction]) -> None:
+        """Raises an error for what is no value of this builder."""
         for x in operands:
             if not isinstance(x, Instruction):
                 raise ArgumentError(f"{what}: operand {x!r} is no value of a builder; Constant makes one of a number")

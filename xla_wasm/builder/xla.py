@@ -38,8 +38,7 @@ DynamicSlice(operand, start_indices: Values, slice_sizes: Ints)
 DynamicUpdateSlice(operand, update, start_indices: Values)
 ConcatInDim=concatenate Concatenate(operands: Values, dimension: int)
 Pad(operand, padding_value, padding_config: Sequence[PaddingDimension | tuple[int, int, int]])
-    Copies of a scalar between the elements, then at the edges; (low, high, interior) for each dimension, negative edges
-    cut.
+    Copies of a scalar between the elements, then at the edges; (low, high, interior) for each dimension, negative edges cut.
 Gather(operand, start_indices, dimension_numbers: GatherDimensionNumbers, slice_sizes: Ints, indices_are_sorted: bool = False)
 Scatter(operands: Values, scatter_indices, updates: Values, update_computation: Computation, dimension_numbers: ScatterDimensionNumbers, indices_are_sorted: bool = False, unique_indices: bool = False)
 GetDimensionSize(operand, dimension: int)
@@ -52,8 +51,7 @@ ReduceWindow(operands: Values, init_values: Values, computation: Computation, wi
 SelectAndScatter(operand, select: Computation, window_dimensions: Ints, window_strides: Ints | None, padding: Padding, source, init_value, scatter: Computation) @_windowed
 Map(operands: Values, computation: Computation, dimensions: Ints)
 Scan(inputs: Values, inits: Values, to_apply: Computation, scan_dimension: int, is_reverse: bool = False, is_associative: bool | None = None) @_scan
-    `to_apply(elements..., carries...) -> (outputs..., carries...)` along a dimension: the stacked outputs, the last
-    carries.
+    `to_apply(elements..., carries...) -> (outputs..., carries...)` along a dimension: the stacked outputs, the last carries.
 Sort(operands: Values, comparator: Computation, dimension: int = -1, is_stable: bool = False) @_sort
     The operands reordered alike along one dimension; `comparator` takes the left and the right value of each in turn.
 TopK=topk(operand, k: int, largest: bool = True)
@@ -114,7 +112,6 @@ CollectivePermute(operand: Elements, source_target_pairs: Sequence[tuple[int, in
     are an input, the buffer that becomes the result, and where blocks start in either.
 """  # noqa: E501
 
-
 _COMPARISONS = "".join(
     f"""
 {way.title()}{order}=compare(lhs, rhs, broadcast_dimensions: Ints = ()) direction={way} type={order.upper()} @_compare
@@ -135,6 +132,11 @@ class XlaBuilder(Builder):
     """
 
     Parameter, Constant, Build = Builder.parameter, Builder.constant, Builder.build
+
+    def op(self, opcode: str, *operands: Value, **rest: Any) -> Value:
+        """As `Builder.op`, for values of this builder only."""
+        self._check(opcode, operands)
+        return super().op(opcode, *operands, **rest)
 
     def Broadcast(self, operand: Value, broadcast_sizes: Ints) -> Value:
         """The operand repeated along new dimensions on the left: out[i..., j...] = operand[j...]."""
