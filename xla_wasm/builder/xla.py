@@ -126,9 +126,8 @@ class XlaBuilder(Builder):
     """Makes a computation with the operations of XLA's builder interface, `Abs` to `Xor`.
 
     Every call infers the shape of its result. Binary operations broadcast a scalar, dimensions of size 1, and an
-    operand of lower rank whose `broadcast_dimensions` are given; HLO broadcasts nothing by itself, so instructions are
-    inserted for it. An error is raised by the call that caused it and begins with the file and line of that call.
-    docs/builder.md has examples.
+    operand of lower rank whose `broadcast_dimensions` are given, by further instructions. An error is raised by the
+    call that caused it and begins with the file and line of that call. docs/builder.md has examples.
     """
 
     Parameter, Constant, Build = Builder.parameter, Builder.constant, Builder.build
@@ -144,8 +143,7 @@ class XlaBuilder(Builder):
         return stretched(self, operand, sizes, range(len(broadcast_sizes), len(sizes)))
 
     def BroadcastInDim(self, operand: Value, out_dim_size: Ints, broadcast_dimensions: Ints) -> Value:
-        """The operand repeated: its dimension i becomes dimension `broadcast_dimensions[i]` of the result, a size of 1
-        growing."""
+        """The operand repeated: dimension i becomes `broadcast_dimensions[i]` of the result, a size of 1 growing."""
         shape, sizes, dims = array(self, "broadcast", operand), (*out_dim_size,), (*broadcast_dimensions,)
         if len(dims) != shape.rank:
             raise VerifyError(f"broadcast: {len(dims)} broadcast_dimensions for the dimensions of {brief(shape)}")
@@ -164,15 +162,13 @@ class XlaBuilder(Builder):
         return self.reshape(operand, (*sizes[: dims[0]], prod(sizes[dims[0] : dims[-1] + 1]), *sizes[dims[-1] + 1 :]))
 
     def Reshape(self, *arguments: Any, **keywords: Any) -> Value:
-        """`Reshape(operand, dimensions)` or `Reshape(shape, operand)`: the elements in row-major order under other
-        sizes."""
+        """`Reshape(operand, dimensions)` or `Reshape(shape, operand)`: the elements in order under other sizes."""
         to_shape = "shape" in keywords or isinstance(next(iter(arguments), None), Shape)
         return (self._to_shape if to_shape else self._to_sizes)(*arguments, **keywords)
 
     def Conditional(self, *arguments: Any, **keywords: Any) -> Value:
         """`Conditional(branch_index, branch_computations, branch_operands)`: the result of one branch, the last if the
-        s32 index is none. Or `Conditional(predicate, true_operand, true_computation, false_operand,
-        false_computation)`."""
+        index is none; or `Conditional(predicate, true_operand, true_computation, false_operand, false_computation)`."""
         return (self._either if len(arguments) + len(keywords) > 3 else self._branch)(*arguments, **keywords)
 
     def Infeed(self, shape: Shape, config: str | bytes = b"") -> Value:
@@ -200,8 +196,7 @@ class XlaBuilder(Builder):
         elements = values_of(self, operand)
         if len({array(self, "all-reduce", x).element_type for x in elements}) != 1:
             raise VerifyError("all-reduce: the operands of a sum must be of one type")
-        add = scalar_computation("add", elements[0].shape.element_type)
-        return self.all_reduce(*elements, called=[add], replica_groups=replica_groups)
+        return self.AllReduce(elements, scalar_computation("add", elements[0].shape.element_type), replica_groups)
 
     # --- what rows of the table need besides ---
 
