@@ -91,8 +91,7 @@ from ..hlo.attrs import *
 from ..hlo.ir import Computation, Instruction
 from ..hlo.shape import Layout, Shape
 from .computation import Builder
-from .derived import Elements, Groups, Precision, Value, Values
-from .fitting import Ints, Padding
+from .derived import Elements, Groups, Ints, Padding, Precision, Value, Values
 
 class XlaBuilder(Builder):
 """

@@ -218,6 +218,7 @@ MISTAKES: tuple[tuple[str, Body], ...] = (
         lambda b, m, v, i: b.ReduceWindow(v, b.Constant(0), ADD, (2,), None, "FULL"),
     ),
     ("padding must be SAME, VALID or pairs, not 'SOME'", lambda b, m, v, i: b.Conv(_cube(b), _cube(b), None, "SOME")),
+    ("padding must be SAME, VALID or pairs, not 'NONE'", lambda b, m, v, i: b.Conv(m, m, None, "NONE")),
     (
         "(C4) 1 input features in 2 groups",
         lambda b, m, v, i: b.ConvWithGeneralPadding(_cube(b), _cube(b), None, [(0, 0)], 2),

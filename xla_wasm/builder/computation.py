@@ -14,7 +14,7 @@ from ..hlo.literal import Literal
 from ..hlo.op import records
 from ..hlo.shape import Shape
 from ..hlo.verify import inferred, record
-from .derived import Given, operations
+from .derived import Given, add_operations
 
 
 def _of(kind: type, make: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -38,22 +38,6 @@ _FORMS: dict[str, Callable[[Any], Any]] = {
 one, sequences for tuples and for classes of `hlo.attrs`, a word for a precision, a str for bytes."""
 
 
-_SHORTER = """
-iota(shape: Shape, dimension: int = 0)
-transpose(x, dimensions: Iterable[int])
-convert(x, element_type: str)
-bitcast_convert(x, element_type: str)
-compare(a, b, direction: str, type: str = "")
-dot(lhs, rhs, contracting: Sequence[Ints] = (), batch: Sequence[Ints] = ((), ()), element_type: str = "") @_sides
-    A product summed over pairs of dimensions; without `contracting` over the last of `lhs` and the first of `rhs`.
-reduce(x, init: Value | float, to_apply: Computation | str, dimensions: Iterable[int] | None = None) @_reducer
-    `x` reduced over some dimensions, all if not given, by a computation or by a binary opcode such as "add".
-get_tuple_element(x, index: int)
-while_(state, condition: Computation, body: Computation)
-"""
-
-
-@operations(_SHORTER)
 class Builder:
     """Makes a computation, one instruction after another.
 
@@ -184,6 +168,22 @@ class Builder:
         if name.startswith("_") or opcode not in records():
             raise AttributeError(f"Builder has no operation {name!r}")
         return partial(self.op, opcode)
+
+
+_SHORTER = """
+iota(shape: Shape, dimension: int = 0)
+transpose(x, dimensions: Iterable[int])
+convert(x, element_type: str)
+bitcast_convert(x, element_type: str)
+compare(a, b, direction: str, type: str = "")
+dot(lhs, rhs, contracting: Sequence[Ints] = (), batch: Sequence[Ints] = ((), ()), element_type: str = "") @_sides
+    A product summed over pairs of dimensions; without `contracting` over the last of `lhs` and the first of `rhs`.
+reduce(x, init: Value | float, to_apply: Computation | str, dimensions: Iterable[int] | None = None) @_reducer
+    `x` reduced over some dimensions, all if not given, by a computation or by a binary opcode such as "add".
+get_tuple_element(x, index: int)
+while_(state, condition: Computation, body: Computation)
+"""
+add_operations(Builder, _SHORTER)
 
 
 def module(name: str, entry: Computation) -> Module:

@@ -7,65 +7,62 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from functools import wraps
-from typing import Any, TypeVar
+from typing import Any
 
 from ..errors import XlaWasmError
 from ..hlo import attrs, ir, shape
 from ..hlo.ir import Instruction
 from ..hlo.op import REQUIRED, records
-from . import fitting
 
 Value = Instruction
 Values = Value | Sequence[Value]
 """One value or several."""
 Elements = Values
 """The same; a single tuple stands for its elements."""
+Ints = Sequence[int]
 Groups = attrs.ReplicaGroups | Sequence[Sequence[int]]
 Precision = attrs.PrecisionConfig | str | None
 """A precision for all operands (DEFAULT, HIGH, HIGHEST), or one for each."""
-Method = Callable[..., Value]
+Padding = str | Sequence[tuple[int, int]]
+"""The padding of a window: SAME, VALID, or (low, high) for each dimension."""
 Given = dict[str, Any]
 """The arguments of a call by the names of their parameters; operands are lists."""
 
-_Class = TypeVar("_Class", bound=type)
-_ROW = re.compile(r"^(\w.*?)\((.*)\) ?(.*)((?:\n    .*)*)", re.MULTILINE)
+_ROW = re.compile(r"^(\w[^(]*)\((.*?)\)(| .*?)$((?:\n    .*?$)*)", re.MULTILINE | re.DOTALL)
 """Names, parameters, more, and the lines below."""
-_TYPES = {**vars(attrs), **vars(ir), **vars(shape), **vars(fitting), **globals()}
+_TYPES = {**vars(attrs), **vars(ir), **vars(shape), **globals()}
 """The names in types of parameters."""
 
 
-def operations(table: str) -> Callable[[_Class], _Class]:
+def add_operations(cls: type, rows: str, parameters: str = "") -> None:
     """Adds the methods of a table to a class. Errors of all that begin with a capital name the caller's file and line.
 
-    A row is "Name=opcode(parameters) more", or has several names; the opcode may be left out if it is the name in small
-    letters. A parameter without a type is a `Value`. Those of the types `Value`, `Values` and `Elements` are the
-    operands: in their order or, if HLO has another, in the one that `more` lists. Two with `broadcast_dimensions` are
-    broadcast. Computations are called, by their names in the record or in order. `shape` and `..._element_type` are of
-    the result. What is left are attributes, by name; one that the record lacks is the first required one that no other
-    is. `more` may have further attributes, as "name=value", and the "@name" of a method that takes the opcode and the
-    arguments: it turns these into parts of the instruction, or returns the value. Lines below a row say what the method
-    does, if the record does not.
+    A row is "Name=opcode(parameters) more", or has several names; its parameters may fill several lines. The opcode may
+    be left out if it is the name in small letters. A bare name of a parameter has the type and default of `parameters`,
+    "names: type = default; ...", or else is a `Value`. Those of the types `Value`, `Values` and `Elements` are the
+    operands: in their order or, if HLO has another, in the one that `more` lists. Computations are called, by their
+    names in the record or in order. `shape` and `..._element_type` are of the result. What is left are attributes, by
+    name; one that the record lacks is the first required one that no other is. `more` may have further attributes, as
+    "name=value", and the "@name" of a method that takes the opcode and the arguments: it turns these into parts of the
+    instruction, or returns the value. Indented lines below a row say what the method does, if the record does not.
     """
-
-    def decorate(cls: _Class) -> _Class:
-        for names, parameters, more, doc in _ROW.findall(table):
-            for item in names.split():
-                name, _, opcode = item.partition("=")
-                opcode = opcode or re.sub("(?<=[a-z0-9])(?=[A-Z])", "-", name).lower().rstrip("_").replace("_", "-")
-                setattr(cls, name, _method(name, opcode, parameters, more.split(), " ".join(doc.split())))
-        for name, method in [*vars(cls).items()]:
-            if name[0].isupper():
-                setattr(cls, name, _located(method))
-                getattr(cls, name).__name__, getattr(cls, name).__qualname__ = name, f"{cls.__name__}.{name}"
-        return cls
-
-    return decorate
+    lists = [part.split(": ") for part in parameters.split(";") if part]
+    typed = {name: f"{name}: {kind}" for names, kind in lists for name in names.split()}
+    for names, listed, more, doc in _ROW.findall(rows):
+        listed = ", ".join(typed.get(part, part) for part in re.split(r",\s+", listed))  # all but bare names stay
+        for item in names.split():
+            name, _, opcode = item.partition("=")
+            opcode = opcode or re.sub("(?<=[a-z0-9])(?=[A-Z])", "-", name).lower().rstrip("_").replace("_", "-")
+            setattr(cls, name, _method(name, opcode, listed, more.split(), " ".join(doc.split())))
+    for name, method in [*vars(cls).items()]:
+        if name[0].isupper():
+            setattr(cls, name, _located(method, name, f"{cls.__name__}.{name}"))
 
 
-def _method(name: str, opcode: str, parameters: str, more: list[str], doc: str) -> Method:
-    exec(f"def {name}(self, {parameters}) -> Value: return locals()", _TYPES)
-    form, record = _TYPES.pop(name), records()[opcode]
-    names = form.__code__.co_varnames[1 : form.__code__.co_argcount]
+def _method(name: str, opcode: str, parameters: str, more: list[str], doc: str) -> Callable[..., Value]:
+    made: dict[str, Any] = {}
+    exec(f"def {name}(self, {parameters}) -> Value: return locals()", _TYPES, made)  # Python binds arguments
+    form, names, record = made[name], made[name].__code__.co_varnames[1:], records()[opcode]
     types = form.__annotations__ = {n: form.__annotations__.get(n, "Value") for n in (*names, "return")}
     operands = [n for n in more if n in names] or [n for n in names if types[n] in ("Value", "Values", "Elements")]
     fixed = dict(item.split("=") for item in more if "=" in item)
@@ -81,8 +78,6 @@ def _method(name: str, opcode: str, parameters: str, more: list[str], doc: str) 
         if special and (value := getattr(self, special)(opcode, given)):
             return value
         values = [x for n in operands for x in given.pop(n)]
-        if "broadcast_dimensions" in given:
-            values = fitting.matched(self, opcode, values, given.pop("broadcast_dimensions"))
         parts = {"shape": given.pop("shape", None), "element_type": given.pop(element_type, None) or ""}
         parts["called"] = [x for n in called for x in values_of(self, given.pop(n))]
         free = (a.name for a in record.attrs if a.default is REQUIRED and a.name not in given)
@@ -100,7 +95,7 @@ def values_of(b: Any, given: Any, type: str = "Elements") -> list[Value]:
     return values
 
 
-def _located(method: Method) -> Method:
+def _located(method: Callable[..., Value], name: str, qualname: str) -> Callable[..., Value]:
     @wraps(method)
     def call(*args: Any, **keywords: Any) -> Value:
         try:
@@ -111,4 +106,5 @@ def _located(method: Method) -> Method:
                 raise  # one operation made another: the line to name is further out
             raise type(error)(f"{caller.f_code.co_filename}:{caller.f_lineno}: {error}") from None
 
+    call.__name__, call.__qualname__ = name, qualname
     return call
