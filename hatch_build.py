@@ -1,12 +1,15 @@
 """Builds the C runtime into `xla_wasm/link/runtime.bin`: as hatchling's build hook, or in place with `python
-hatch_build.py`."""
+hatch_build.py`. The hook also writes the types of what is made as a module is imported."""
 
 from __future__ import annotations
 
+import inspect
 import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -55,17 +58,23 @@ def compile_runtime(sources: list[Path], folder: Path) -> list[Path]:
     return objects
 
 
+@contextmanager
+def importable(root: Path) -> Iterator[None]:
+    """Parts of the package work here, which may not be installed yet."""
+    sys.path.insert(0, str(root))
+    try:
+        yield
+    finally:
+        sys.path.remove(str(root))
+
+
 def build_runtime(root: Path = ROOT) -> Path:
     """Compile `runtime_c/**/*.c` and index the objects; the path of the table."""
     sources = sorted((root / "runtime_c").glob("**/*.c"))
     if not sources:
         raise RuntimeError(f"no C sources in {root / 'runtime_c'}")
-    # The indexer is part of the package, which may not be installed yet.
-    sys.path.insert(0, str(root))
-    try:
+    with importable(root):
         from xla_wasm.link.objfile import index_objects, read_object, write_table
-    finally:
-        sys.path.remove(str(root))
     target = root / "xla_wasm" / "link" / "runtime.bin"
     target.unlink(missing_ok=True)
     with tempfile.TemporaryDirectory() as folder:
@@ -73,6 +82,29 @@ def build_runtime(root: Path = ROOT) -> Path:
         table = index_objects([read_object(path.stem, path.read_bytes()) for path in objects])
     target.write_bytes(write_table(table))
     return target
+
+
+STUB = """from collections.abc import Sequence
+from typing import Any
+
+from ..hlo.attrs import *
+from ..hlo.ir import Computation, Instruction
+from ..hlo.shape import Layout, Shape
+from .computation import Builder
+from .derived import Elements, Groups, Ints, Padding, Precision, Value, Values
+
+class XlaBuilder(Builder):
+"""
+
+
+def builder_stub(root: Path = ROOT) -> str:
+    """The stub of `xla_wasm/builder/xla.py`, for editors and type checkers: a table makes most of its methods."""
+    with importable(root):
+        from xla_wasm.builder import XlaBuilder
+    methods = [(name, method) for name, method in vars(XlaBuilder).items() if name[0].isupper()]
+    return STUB + "".join(
+        f"    def {name}{inspect.signature(method)}:\n        {inspect.getdoc(method)!r}\n" for name, method in methods
+    )
 
 
 try:
@@ -90,6 +122,11 @@ else:
                 return
             target = build_runtime(Path(self.root))
             build_data["artifacts"].append(target.relative_to(self.root).as_posix())
+            if version != "editable":  # there the module itself is to be seen
+                self.folder = tempfile.TemporaryDirectory()
+                stub = Path(self.folder.name) / "xla.pyi"
+                stub.write_text(builder_stub(Path(self.root)), encoding="utf-8")
+                build_data["force_include"][str(stub)] = "xla_wasm/builder/xla.pyi"
 
 
 if __name__ == "__main__":

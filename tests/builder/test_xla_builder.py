@@ -9,11 +9,12 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, get_type_hints
 
 import numpy as np
 import pytest
 
+import hatch_build
 import xla_wasm
 from tests.support import closeness
 from tests.support.closeness import allclose, assert_all, equal
@@ -21,7 +22,7 @@ from tests.support.differential import run
 from tests.support.paths import ROOT
 from tests.support.processes import output
 from tests.support.xla_builder_cases import ADD, CASES, DOUBLE, F32, LT, S32, Array, Body, Case
-from xla_wasm.builder import XlaBuilder, docs
+from xla_wasm.builder import XlaBuilder
 from xla_wasm.errors import ArgumentError, VerifyError
 from xla_wasm.hlo import attrs
 from xla_wasm.hlo.attrs import ConvolutionDimensionNumbers, DotDimensionNumbers, PrecisionConfig, ResultAccuracy
@@ -31,6 +32,7 @@ from xla_wasm.hlo.verify import verify
 from xla_wasm.ops.dtypes import TYPES_OF
 from xla_wasm.reference import evaluate
 
+PAGE = (ROOT / "docs" / "builder.md").read_text(encoding="utf-8")
 NAMES = {c.name for c in CASES}
 """The operations of XLA's interface."""
 
@@ -39,10 +41,31 @@ def public(part: type) -> set[str]:
     return {name for name, _ in inspect.getmembers(part, inspect.isfunction) if name[0].isupper()}
 
 
-def test_every_operation_has_a_case_and_a_place_in_the_page() -> None:
+def test_every_operation_has_a_case() -> None:
     assert public(XlaBuilder) == NAMES
-    assert all(f"### {name}\n" in docs.page() or f"| `{name}(" in docs.page() for name in NAMES)
     assert all(getattr(XlaBuilder, name).__name__ == name for name in NAMES)
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_every_operation_stands_in_the_page(name: str) -> None:
+    """With its parameters, unless its sentence has these, and its sentence."""
+    method = getattr(XlaBuilder, name)
+    _, *parameters = inspect.signature(method).parameters.values()
+    call = ", ".join(p.name if p.default is p.empty else f"{p.name}={p.default!r}" for p in parameters)
+    about = " ".join(inspect.getdoc(method).split())
+    called, page = f"`{name}({call})`", " ".join(PAGE.split())
+    assert (f"### {name} {about}" if f"`{name}(" in about else f"### {name} {called} {about}") in page or (
+        f"| {called} | {about} |" in page
+    )
+
+
+def test_the_stub_has_signatures_and_types() -> None:
+    scope: dict[str, Any] = {"__package__": XlaBuilder.__module__.rpartition(".")[0]}
+    exec(compile(hatch_build.builder_stub(), "xla.pyi", "exec", dont_inherit=True), scope)
+    for name in NAMES:
+        method, shown = getattr(XlaBuilder, name), getattr(scope["XlaBuilder"], name)
+        assert get_type_hints(shown) == get_type_hints(inspect.unwrap(method)) != {}, name
+        assert (inspect.signature(shown), inspect.getdoc(shown)) == (inspect.signature(method), inspect.getdoc(method))
 
 
 each_case = pytest.mark.parametrize("case", CASES, ids=[f"{i}-{c.name}" for i, c in enumerate(CASES)])
@@ -195,6 +218,7 @@ MISTAKES: tuple[tuple[str, Body], ...] = (
         lambda b, m, v, i: b.ReduceWindow(v, b.Constant(0), ADD, (2,), None, "FULL"),
     ),
     ("padding must be SAME, VALID or pairs, not 'SOME'", lambda b, m, v, i: b.Conv(_cube(b), _cube(b), None, "SOME")),
+    ("padding must be SAME, VALID or pairs, not 'NONE'", lambda b, m, v, i: b.Conv(m, m, None, "NONE")),
     (
         "(C4) 1 input features in 2 groups",
         lambda b, m, v, i: b.ConvWithGeneralPadding(_cube(b), _cube(b), None, [(0, 0)], 2),
@@ -217,14 +241,14 @@ MISTAKES: tuple[tuple[str, Body], ...] = (
         lambda b, m, v, i: b.ReduceWindow(v, b.Constant(0), ADD, (2,), (0,), "SAME"),
     ),
     ("'function' must take (s32[], s32[])", lambda b, m, v, i: b.Reduce(i, b.Constant(0, "s32"), ADD)),
-    ("has no dimension 5", lambda b, m, v, i: b.Sort(m, LT, 5)),
+    ("(C2) dimension 5 lies outside of the 2 dimensions", lambda b, m, v, i: b.Sort(m, LT, 5)),
     ("the operands must have dimensions; Mul", lambda b, m, v, i: b.Dot(v, b.Constant(1))),
     ("the predicate must be pred[], not f32[3]", lambda b, m, v, i: b.Conditional(v, v, DOUBLE, v, DOUBLE)),
     ("number 1 of 'main' is taken", lambda b, m, v, i: b.Parameter(1, F32)),
     ("a group of 2 devices for 3 shards", lambda b, m, v, i: b.AllGather(v, 0, 3, ((0, 1),))),
     ("dimension 0 of f32[3] cannot be split into 2", lambda b, m, v, i: b.ReduceScatter(v, ADD, 0, 2)),
     ("the operands of a sum must be of one type", lambda b, m, v, i: b.CrossReplicaSum([v, i])),
-    ("shape_with_layout is f32[2], the operand f32[3]", lambda b, m, v, i: b.Outfeed(v, Shape("f32", (2,)))),
+    ("(C2) outfeed_shape is f32[2], the operand f32[3]", lambda b, m, v, i: b.Outfeed(v, Shape("f32", (2,)))),
     ("parameters are numbered [0, 1, 2, 4]", lambda b, m, v, i: [b.Parameter(4, F32), b.Build()][0]),
     ("a value does not fit the element type", lambda b, m, v, i: b.Constant(300, "s8")),
 )
@@ -261,12 +285,10 @@ def shown(value: Any, b: XlaBuilder) -> str:
     return f"({', '.join(leaves)})" if value.shape.is_tuple else leaves[0]
 
 
-def test_the_page_is_up_to_date_and_its_examples_hold() -> None:
-    page = docs.PATH.read_text()
-    assert page == docs.page()
+def test_the_examples_of_the_page_hold() -> None:
     base: dict[str, Any] = {name: getattr(attrs, name) for name in dir(attrs) if name.endswith("Numbers")}
     count = 0
-    for block in re.findall(r"```python\n(.*?)```", page, re.S):
+    for block in re.findall(r"```python\n(.*?)```", PAGE, re.S):
         if ">>>" not in block:
             exec(block, base)
             continue

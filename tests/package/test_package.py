@@ -8,10 +8,12 @@ import re
 import sys
 import venv
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 import xla_wasm
+from hatch_build import builder_stub
 from tests.support.once import built_wheel
 from tests.support.paths import ROOT
 from tests.support.processes import output
@@ -75,6 +77,8 @@ def test_processes_compile_to_the_same_bytes(target: str) -> None:
 def test_wheel_works_in_an_empty_environment(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
     wheel = built_wheel(tmp_path_factory)
     assert wheel.name.endswith("-py3-none-any.whl")
+    with ZipFile(wheel) as files:
+        assert files.read("xla_wasm/builder/xla.pyi").decode() == builder_stub()
     venv.create(tmp_path / "env", with_pip=False)
     python = tmp_path / "env" / "bin" / "python"
     output([sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-compile", wheel])

@@ -6,13 +6,14 @@ in.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from ..dataclass import dataclass, field
 from .index_map import IndexMap, along, identity
+from .types import default_comparison
 
 if TYPE_CHECKING:
     from .ir import Instruction
@@ -148,6 +149,14 @@ class Op:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "defaults", {attr.name: attr.default for attr in self.attrs})
+
+    def attributes(self, operands: Sequence[Instruction], given: dict[str, Any]) -> dict[str, Any]:
+        """The attributes of an instruction: those that are given, and the defaults of the others. Elements are compared
+        by their own type where nothing else is said."""
+        attrs = {**self.defaults, **given}
+        if self.opcode == "compare" and operands and not attrs["type"]:
+            attrs["type"] = default_comparison(operands[0].shape.element_type)
+        return attrs
 
 
 _sources: list[Callable[[], Mapping[str, Op]]] = []

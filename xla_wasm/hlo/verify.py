@@ -45,9 +45,9 @@ def inferred(instruction: Instruction) -> Shape | None:
         raise VerifyError(f"{instruction.where}: it takes {wanted}, not {count}")
     attrs = instruction.attrs
     for attr in op.attrs:
-        if attr.name not in attrs:
+        value = attrs.get(attr.name, REQUIRED)
+        if value is REQUIRED:
             raise VerifyError(f"{instruction.where}: attribute {attr.name} is missing")
-        value = attrs[attr.name]
         if not KINDS[attr.kind].check(value):
             raise VerifyError(f"{instruction.where}: attribute {attr.name} cannot be {value!r}")
         if value is None and attr.default is REQUIRED:

@@ -16,7 +16,6 @@ from ..hlo.infer import UNKNOWN
 from ..hlo.ir import Computation, Instruction
 from ..hlo.literal import Literal
 from ..hlo.shape import Shape
-from ..hlo.types import default_comparison
 from ..ops.table import RECORDS
 
 Index = tuple[int, ...]
@@ -77,9 +76,8 @@ class Writer:
         x, record = self.x, RECORDS[opcode]
         name = f"{x.name}.{opcode}" if self.suffixed else x.name
         declared = shape or (Shape(dtype) if dtype else UNKNOWN)
-        made = Instruction(name, opcode, declared, [*operands], {**record.defaults, **attrs}, [*called], x.metadata)
-        if opcode == "compare" and not made.attrs["type"]:
-            made.attrs["type"] = default_comparison(operands[0].shape.element_type)
+        attrs = record.attributes(operands, attrs)
+        made = Instruction(name, opcode, declared, [*operands], attrs, [*called], x.metadata)
         if shape is None:
             least, most = record.arity
             if not least <= len(operands) <= (len(operands) if most is None else most):

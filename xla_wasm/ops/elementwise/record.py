@@ -367,7 +367,7 @@ OPS: tuple[Op, ...] = (
         "clamp",
         3,
         _clamp,
-        doc="The middle operand moved into the bounds: min(max(x, low), high).",
+        doc="The middle operand moved into the bounds, which may be scalars: min(max(x, low), high).",
         constraints=(
             "The operands are arrays of one type.",
             "Each bound is a scalar or has the sizes of the middle operand.",
@@ -378,7 +378,7 @@ OPS: tuple[Op, ...] = (
         "select",
         3,
         _select,
-        doc="Elements of the second operand where the first is true, else of the third.",
+        doc="Elements of the second operand where the first, which may be a scalar, is true, else of the third.",
         constraints=(
             "The operands are arrays.",
             "The first is pred: a scalar or of the sizes of the others.",
@@ -389,7 +389,7 @@ OPS: tuple[Op, ...] = (
         "convert",
         1,
         _convert,
-        doc="Elements converted to the result's type.",
+        doc="Elements in the result's type: floats truncate to integers and saturate, integers wrap.",
         constraints=("Operand and result are arrays.",),
     ),
     _elementwise(
@@ -410,7 +410,7 @@ OPS: tuple[Op, ...] = (
         1,
         _reduce_precision,
         (Attr("exponent_bits", "int", (18,), REQUIRED), Attr("mantissa_bits", "int", (19,), REQUIRED)),
-        doc="Elements rounded to what a float of that many bits can hold.",
+        doc="Elements rounded to what a float with that many bits of exponent and mantissa can hold.",
         constraints=(
             "The operand is an array.",
             "Its type is float.",
