@@ -75,7 +75,7 @@ class _Sweep:
         if depth > DEEPEST:
             raise AssertionError(f"{x.where}: what a rule makes of it is taken by rules without end")
         values = self.values
-        if values:
+        if not values.keys().isdisjoint(x.operands):
             x.operands = [values.get(o, o) for o in x.operands]
         rule = self.rules.get(x.opcode)
         if rule is None:
@@ -94,10 +94,14 @@ class _Sweep:
     def place(self, x: Instruction) -> None:
         """Has an instruction stay, unless there is an equal one."""
         known = self.key(x) if self.key is not None else None
-        if known is None or self.first.setdefault(known, x) is x:
+        try:
+            first = x if known is None else self.first.setdefault(known, x)
+        except TypeError:  # an attribute that has no hash
+            first = x
+        if first is x:
             self.result.append(x)
         else:
-            self.values[x] = self.first[known]
+            self.values[x] = first
 
     def flush(self, depth: int) -> None:
         """Puts what a rule has made in its place."""

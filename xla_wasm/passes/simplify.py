@@ -41,9 +41,4 @@ def _key(x: Instruction) -> Any:
     if x.literal is not None:
         return (shape, bytes(x.literal.data)) if x.shape.size <= 64 and x.shape.is_array else None
     attrs = tuple((name, value) for name, value in x.attrs.items() if name not in ("sharding", "backend_config"))
-    try:
-        key = (x.opcode, shape, tuple(x.operands), attrs)
-        hash(key)
-    except TypeError:
-        return None
-    return key
+    return x.opcode, shape, tuple(x.operands), attrs
