@@ -41,7 +41,7 @@ from xla_wasm.host.thread_pool import SharedMemory, ThreadPool, cpus
 from xla_wasm.jax import lower
 from xla_wasm.loop import pieces
 from xla_wasm.loop.ir import Call, Func
-from xla_wasm.lowering import kernel
+from xla_wasm.lowering import kernel_writer
 from xla_wasm.passes import reductions
 from xla_wasm.plan.parts import share
 from xla_wasm.plan.plan import Launch, Plan, all_steps
@@ -54,7 +54,7 @@ from xla_wasm.wasm.validate import validate
 def small_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has the smallest kernels shared, trip by trip, and the smallest sums divided."""
     monkeypatch.setattr(pieces, "_CHUNK", 1)
-    monkeypatch.setattr(kernel, "_CALL", 1)
+    monkeypatch.setattr(kernel_writer, "_CALL", 1)
     monkeypatch.setattr(reductions, "_LEAST", 4)
 
 

@@ -173,9 +173,9 @@ def test_rows_in_several_calls(function: str, monkeypatch: pytest.MonkeyPatch) -
     import jax.numpy as jnp
 
     from xla_wasm.jax import lower
-    from xla_wasm.lowering import kernel
+    from xla_wasm.lowering import kernel_writer
 
-    monkeypatch.setattr(kernel, "_CALL", 1)
+    monkeypatch.setattr(kernel_writer, "_CALL", 1)
     rng = np.random.default_rng(0)
     x = rng.standard_normal((3, 6, 5, 16)).astype(np.float32)
     given = x if function == "rfftn" else (x + 1j * rng.standard_normal(x.shape)).astype(np.complex64)

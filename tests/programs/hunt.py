@@ -44,7 +44,7 @@ from xla_wasm.errors import OptionWarning, UnsupportedError, XlaWasmError
 from xla_wasm.hlo.ir import Module
 from xla_wasm.hlo.signature import parameter_leaves, result_leaves
 from xla_wasm.loop import pieces
-from xla_wasm.lowering import kernel
+from xla_wasm.lowering import kernel_writer
 from xla_wasm.ops.dtypes import Array
 from xla_wasm.passes import reductions
 from xla_wasm.reference import evaluate
@@ -161,7 +161,7 @@ def run(case: Case) -> list[Array]:
     options: dict[str, Any] = {"target": case.target, "tune": case.tune, "threads": case.threads}
     with ExitStack() as changed:
         if case.threads:
-            for module, name, least in ((pieces, "_CHUNK", 1), (kernel, "_CALL", 1), (reductions, "_LEAST", 4)):
+            for module, name, least in ((pieces, "_CHUNK", 1), (kernel_writer, "_CALL", 1), (reductions, "_LEAST", 4)):
                 changed.enter_context(patch.object(module, name, least))
         changed.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", OptionWarning)  # none is shared

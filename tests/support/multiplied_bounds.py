@@ -64,7 +64,7 @@ BOUNDS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ("kernels.tiles", "_PANEL", (64, NEVER)),
     ("passes.split", "_LEAST", (1, NEVER)),
     ("passes.reductions", "_LEAST", (16, NEVER)),
-    ("lowering.kernel", "_CALL", (1, NEVER)),
+    ("lowering.kernel_writer", "_CALL", (1, NEVER)),
     ("kernels.winograd", "_NEAR", (1, NEVER)),
     ("kernels.winograd", "_CACHE", (1024,)),
 )

@@ -17,7 +17,7 @@ from ..loop.interleave import interleave
 from ..loop.nest import nest, scalar_nest
 from ..loop.tiling import Tile, nest_in_tiles
 from ..lowering.elemental import Elemental
-from ..lowering.kernel import Kernel as KernelWriter
+from ..lowering.kernel_writer import KernelWriter
 from ..lowering.source import Scratch, Source, pin
 from ..lowering.table import ELEMENTAL, ELEMENTWISE, KERNELS, LANES
 from ..ops.reading import record

@@ -17,7 +17,7 @@ from ..ops.reading import reads, record
 from .buffer import View
 
 _PLACING = ("concatenate", "pad")
-"""Operations whose kernels leave out what is there already (`lowering.kernel.Kernel.placed`)."""
+"""Operations whose kernels leave out what is there already (`KernelWriter.placed`)."""
 _LEAST = 1024
 """Bytes that are worth a step more."""
 _MOST_AGAIN = 4

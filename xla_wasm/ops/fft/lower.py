@@ -6,7 +6,7 @@ from math import prod
 
 from ...hlo.ir import Instruction
 from ...hlo.types import REAL_OF, TYPES
-from ...lowering.kernel import Kernel
+from ...lowering.kernel_writer import KernelWriter
 from ...lowering.source import Source
 from .plan import TABLE, FftPlan, plans
 
@@ -19,13 +19,13 @@ _SHORT = 64
 """A sequence below this length is transformed side by side with others."""
 
 
-def fft_kernel(k: Kernel, x: Instruction) -> None:
+def fft_kernel(k: KernelWriter, x: Instruction) -> None:
     """The last dimension first, the others in the result; for a real result the other way round."""
     _Transform(k, x).run()
 
 
 class _Transform:
-    def __init__(self, k: Kernel, x: Instruction):
+    def __init__(self, k: KernelWriter, x: Instruction):
         self.k = k
         self.source = k.whole(x.operands[0])
         (self.output,) = k.outputs[x]
@@ -105,7 +105,7 @@ class _Transform:
         )
 
 
-def table_kernel(k: Kernel, x: Instruction) -> None:
+def table_kernel(k: KernelWriter, x: Instruction) -> None:
     """The roots of unity of a plan."""
     plan = k.whole(x.operands[0])
     (output,) = k.outputs[x]

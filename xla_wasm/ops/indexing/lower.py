@@ -8,7 +8,7 @@ from ...loop.builder import Builder
 from ...loop.ir import Val
 from ...loop.nest import nest, scalar_nest
 from ...lowering.elemental import Elemental
-from ...lowering.kernel import Kernel
+from ...lowering.kernel_writer import KernelWriter
 
 
 def _start(b: Builder, start: Val, last: int) -> Affine:
@@ -34,7 +34,7 @@ def _dynamic_slice(e: Elemental, x: Instruction, index: Index) -> Val:
     return e.value(operand, tuple(i + s for i, s in zip(index, at)))
 
 
-def dynamic_update_slice_kernel(k: Kernel, x: Instruction) -> None:
+def dynamic_update_slice_kernel(k: KernelWriter, x: Instruction) -> None:
     """Writes the update into the result, which already holds the operand."""
     operand, update, *starts = x.operands
     if update.shape.size == 0:
@@ -70,7 +70,7 @@ def _gather(e: Elemental, x: Instruction, index: Index) -> Val:
     return e.value(operand, tuple(place))
 
 
-def scatter_kernel(k: Kernel, x: Instruction) -> None:
+def scatter_kernel(k: KernelWriter, x: Instruction) -> None:
     """Combines each update into the result, which already holds the operands; what does not fit is dropped whole."""
     scatter = _Scatter(k, x)
     dims = scatter.batch
@@ -91,7 +91,7 @@ _AHEAD = 2
 class _Scatter:
     """The kernel of a scatter, for the updates of one index vector."""
 
-    def __init__(self, k: Kernel, x: Instruction):
+    def __init__(self, k: KernelWriter, x: Instruction):
         self.k, self.b, self.e, self.x = k, k.b, k.e, x
         self.count = count = len(x.operands) // 2
         self.indices, self.updates = x.operands[count], x.operands[count + 1 :]

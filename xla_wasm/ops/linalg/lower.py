@@ -9,7 +9,7 @@ from math import prod
 from ...hlo.attrs import TriangularSolveOptions
 from ...hlo.ir import Instruction
 from ...hlo.types import REAL_OF
-from ...lowering.kernel import Kernel
+from ...lowering.kernel_writer import KernelWriter
 from ...lowering.source import Source
 
 _LEFT, _LOWER, _UNIT, _TRANSPOSED, _CONJUGATE = 1, 2, 4, 8, 16
@@ -22,7 +22,7 @@ _TERMS, _COLUMNS, _TILE, _PANEL = 32, 512, 8, 8
 class _Memory:
     """The work memory of a routine on matrices of one element type."""
 
-    def __init__(self, k: Kernel, element_type: str):
+    def __init__(self, k: KernelWriter, element_type: str):
         self.k = k
         self.planes = 2 if element_type in REAL_OF else 1
         self.part = REAL_OF.get(element_type, element_type)
@@ -48,18 +48,18 @@ class _Memory:
         return self.k.scratch(self.part, (count,))
 
 
-def cholesky_kernel(k: Kernel, x: Instruction) -> None:
+def cholesky_kernel(k: KernelWriter, x: Instruction) -> None:
     """The factors of a batch of matrices."""
     _cholesky(k, x, x.attrs["lower"])
 
 
-def potrf_kernel(k: Kernel, x: Instruction) -> None:
+def potrf_kernel(k: KernelWriter, x: Instruction) -> None:
     """The same as LAPACK's potrf has it: the other triangle stays, and a second result says what was found."""
     lower = x.attrs["custom_call_target"].endswith("lower")
     _cholesky(k, x, lower, keep=True)
 
 
-def _cholesky(k: Kernel, x: Instruction, lower: bool, keep: bool = False) -> None:
+def _cholesky(k: KernelWriter, x: Instruction, lower: bool, keep: bool = False) -> None:
     a = k.whole(x.operands[0])
     n = a.dims[-1]
     memory = _Memory(k, a.dtype)
@@ -70,7 +70,7 @@ def _cholesky(k: Kernel, x: Instruction, lower: bool, keep: bool = False) -> Non
     k.invoke_each(f"xw_cholesky_{a.dtype}", (outputs[0], info, a, work, packed), prod(a.dims[:-2]), n, flags)
 
 
-def triangular_solve_kernel(k: Kernel, x: Instruction) -> None:
+def triangular_solve_kernel(k: KernelWriter, x: Instruction) -> None:
     """The solutions of a batch of systems, each with any number of right-hand sides."""
     a, b = (k.whole(o) for o in x.operands)
     options: TriangularSolveOptions = x.attrs["triangular_solve_options"]
@@ -87,7 +87,7 @@ def triangular_solve_kernel(k: Kernel, x: Instruction) -> None:
     k.invoke_each(f"xw_triangular_solve_{a.dtype}", (output, a, b, work, packed), prod(a.dims[:-2]), n, m, flags)
 
 
-def lu_kernel(k: Kernel, x: Instruction) -> None:
+def lu_kernel(k: KernelWriter, x: Instruction) -> None:
     """Both factors in one array, the pivots from 1, and LAPACK's info, for a batch of matrices."""
     a = k.whole(x.operands[0])
     m, n = a.dims[-2:]
@@ -96,7 +96,7 @@ def lu_kernel(k: Kernel, x: Instruction) -> None:
     k.invoke_each(f"xw_lu_{a.dtype}", (*k.outputs[x], a, work, packed, panel), prod(a.dims[:-2]), m, n)
 
 
-def qr_kernel(k: Kernel, x: Instruction) -> None:
+def qr_kernel(k: KernelWriter, x: Instruction) -> None:
     """R with the reflections below it, and the factors of these, for a batch of matrices."""
     a = k.whole(x.operands[0])
     m, n = a.dims[-2:]
@@ -105,7 +105,7 @@ def qr_kernel(k: Kernel, x: Instruction) -> None:
     k.invoke_each(f"xw_qr_{a.dtype}", (*k.outputs[x], a, work), prod(a.dims[:-2]), m, n)
 
 
-def householder_product_kernel(k: Kernel, x: Instruction) -> None:
+def householder_product_kernel(k: KernelWriter, x: Instruction) -> None:
     """The first columns of products of reflections."""
     a, taus = (k.whole(o) for o in x.operands)
     m, n = a.dims[-2:]
@@ -115,7 +115,7 @@ def householder_product_kernel(k: Kernel, x: Instruction) -> None:
     k.invoke_each(f"xw_householder_product_{a.dtype}", (output, a, taus, work), prod(a.dims[:-2]), m, n, taus.dims[-1])
 
 
-def tridiagonal_kernel(k: Kernel, x: Instruction) -> None:
+def tridiagonal_kernel(k: KernelWriter, x: Instruction) -> None:
     """Tridiagonal matrices similar to Hermitian ones."""
     a = k.whole(x.operands[0])
     n = a.dims[-1]
@@ -125,7 +125,7 @@ def tridiagonal_kernel(k: Kernel, x: Instruction) -> None:
     k.invoke_each(f"xw_tridiagonal_{a.dtype}", (*k.outputs[x], a, work), prod(a.dims[:-2]), n, flags)
 
 
-def eigh_kernel(k: Kernel, x: Instruction) -> None:
+def eigh_kernel(k: KernelWriter, x: Instruction) -> None:
     """Eigenvalues and eigenvectors of Hermitian matrices."""
     a = k.whole(x.operands[0])
     n = a.dims[-1]
@@ -137,7 +137,7 @@ def eigh_kernel(k: Kernel, x: Instruction) -> None:
     k.invoke_each(f"xw_eigh_{a.dtype}", (*k.outputs[x], a, work, order), prod(a.dims[:-2]), n, flags)
 
 
-def svd_kernel(k: Kernel, x: Instruction) -> None:
+def svd_kernel(k: KernelWriter, x: Instruction) -> None:
     """Singular values and vectors."""
     a = k.whole(x.operands[0])
     m, n = a.dims[-2:]
@@ -151,7 +151,7 @@ def svd_kernel(k: Kernel, x: Instruction) -> None:
     k.invoke_each(f"xw_svd_{a.dtype}", (*k.outputs[x], a, work, order), prod(a.dims[:-2]), m, n, flags)
 
 
-def pivoted_qr_kernel(k: Kernel, x: Instruction) -> None:
+def pivoted_qr_kernel(k: KernelWriter, x: Instruction) -> None:
     """QR of matrices whose columns are put into the order of what is left of them."""
     a, pivots = (k.whole(o) for o in x.operands)
     m, n = a.dims[-2:]
@@ -160,7 +160,7 @@ def pivoted_qr_kernel(k: Kernel, x: Instruction) -> None:
     k.invoke_each(f"xw_pivoted_qr_{a.dtype}", (*k.outputs[x], a, pivots, work), prod(a.dims[:-2]), m, n)
 
 
-def multiply_by_q_kernel(k: Kernel, x: Instruction) -> None:
+def multiply_by_q_kernel(k: KernelWriter, x: Instruction) -> None:
     """Products with products of reflections."""
     a, taus, c = (k.whole(o) for o in x.operands)
     rows, width = c.dims[-2:]
@@ -173,7 +173,7 @@ def multiply_by_q_kernel(k: Kernel, x: Instruction) -> None:
     k.invoke_each(f"xw_multiply_by_q_{a.dtype}", (*k.outputs[x], a, taus, c, work), prod(a.dims[:-2]), *numbers)
 
 
-def hessenberg_kernel(k: Kernel, x: Instruction) -> None:
+def hessenberg_kernel(k: KernelWriter, x: Instruction) -> None:
     """Hessenberg matrices similar to others."""
     a = k.whole(x.operands[0])
     n = a.dims[-1]
@@ -182,7 +182,7 @@ def hessenberg_kernel(k: Kernel, x: Instruction) -> None:
     k.invoke_each(f"xw_hessenberg_{a.dtype}", (*k.outputs[x], a, work), prod(a.dims[:-2]), n)
 
 
-def tridiagonal_solve_kernel(k: Kernel, x: Instruction) -> None:
+def tridiagonal_solve_kernel(k: KernelWriter, x: Instruction) -> None:
     """The solutions of tridiagonal systems."""
     sources = [k.whole(o) for o in x.operands]
     n, width = sources[3].dims[-2:]
@@ -191,7 +191,7 @@ def tridiagonal_solve_kernel(k: Kernel, x: Instruction) -> None:
     )
 
 
-def tridiagonal_solve_perturbed_kernel(k: Kernel, x: Instruction) -> None:
+def tridiagonal_solve_perturbed_kernel(k: KernelWriter, x: Instruction) -> None:
     """The same where a system may be singular."""
     sources = [k.whole(o) for o in x.operands]
     n, width = sources[3].dims[-2:]
@@ -206,7 +206,7 @@ def _values_apart(results: Sequence[Source], at: int, element_type: str) -> list
     return [*results[:at], 0, *results[at:]] if element_type in REAL_OF else list(results)
 
 
-def eig_kernel(k: Kernel, x: Instruction) -> None:
+def eig_kernel(k: KernelWriter, x: Instruction) -> None:
     """Eigenvalues and eigenvectors of general matrices."""
     a = k.whole(x.operands[0])
     n = a.dims[-1]
@@ -218,7 +218,7 @@ def eig_kernel(k: Kernel, x: Instruction) -> None:
     k.invoke_each(f"xw_eig_{a.dtype}", (*results, a, work, places), prod(a.dims[:-2]), n, flags)
 
 
-def schur_kernel(k: Kernel, x: Instruction) -> None:
+def schur_kernel(k: KernelWriter, x: Instruction) -> None:
     """Schur forms of general matrices."""
     a = k.whole(x.operands[0])
     n = a.dims[-1]

@@ -12,7 +12,7 @@ from ...loop.affine import Index, linearize
 from ...loop.ir import Val
 from ...loop.nest import nest, scalar_nest
 from ...lowering.elemental import Elemental
-from ...lowering.kernel import Kernel
+from ...lowering.kernel_writer import KernelWriter
 from ...lowering.source import misplaced, place
 from ..reading import reads
 from .record import OPS
@@ -63,7 +63,7 @@ def _rows(dims: Dims) -> int:
     return next((d for d in range(len(dims)) if prod(dims[d + 1 :]) < _ROW), 0)
 
 
-def concatenate_kernel(k: Kernel, x: Instruction) -> None:
+def concatenate_kernel(k: KernelWriter, x: Instruction) -> None:
     """Each operand fills its region of the result, but for those that are there: row by row, where rows are long."""
     d = x.attrs["dimensions"][0]
     dims = x.shape.dimensions
@@ -118,7 +118,7 @@ def _spans(x: Instruction) -> list[_Span]:
     return spans
 
 
-def pad_kernel(k: Kernel, x: Instruction) -> None:
+def pad_kernel(k: KernelWriter, x: Instruction) -> None:
     """The padding value where the operand does not reach, and the operand, if it is not there: row by row, where rows
     are long."""
     operand, value = x.operands

@@ -9,7 +9,7 @@ from ...hlo.ir import Instruction
 from ...loop.affine import Affine
 from ...loop.builder import Builder
 from ...loop.ir import Val
-from ...lowering.kernel import Kernel
+from ...lowering.kernel_writer import KernelWriter
 from ...lowering.source import Source
 from .record import FIRST_STATE
 
@@ -56,7 +56,7 @@ def philox(b: Builder, keys: tuple[Val, Val], x: tuple[Val, Val, Val, Val]) -> t
     return x0, x1, x2, x3
 
 
-def rng_bit_generator_kernel(k: Kernel, x: Instruction) -> None:
+def rng_bit_generator_kernel(k: KernelWriter, x: Instruction) -> None:
     """The next state, and bits in the form that `expand` leaves: u64[n] of Threefry, u32[4 n] of Philox."""
     after, bits = k.outputs[x]
     if x.attrs["algorithm"] == "rng_three_fry":
@@ -65,7 +65,7 @@ def rng_bit_generator_kernel(k: Kernel, x: Instruction) -> None:
         _philox_kernel(k, k.whole(x.operands[0]), after, bits)
 
 
-def _threefry_kernel(k: Kernel, state: Source, after: Source, bits: Source) -> None:
+def _threefry_kernel(k: KernelWriter, state: Source, after: Source, bits: Source) -> None:
     b = k.b
     (count,) = bits.dims
     key, counter = _element(b, state, 0), _element(b, state, 1)
@@ -80,7 +80,7 @@ def _threefry_kernel(k: Kernel, state: Source, after: Source, bits: Source) -> N
     _blocks(b, count, block)
 
 
-def _philox_kernel(k: Kernel, state: Source, after: Source, bits: Source) -> None:
+def _philox_kernel(k: KernelWriter, state: Source, after: Source, bits: Source) -> None:
     b = k.b
     count = bits.dims[0] // 4
     words = state.dims[0]
@@ -115,7 +115,7 @@ def _blocks(b: Builder, count: int, block: Callable[[Affine], None]) -> None:
         b.vectorized(count, block, padded=True, chunked=True)
 
 
-def _interleave(k: Kernel, target: Source, start: Affine, words: tuple[Val, ...]) -> None:
+def _interleave(k: KernelWriter, target: Source, start: Affine, words: tuple[Val, ...]) -> None:
     """Stores the words of each lane's block one after another."""
     b, pointer = k.b, k.b.pointer(target.number)
     if words[0].lanes == 1:
@@ -133,7 +133,7 @@ def _interleave(k: Kernel, target: Source, start: Affine, words: tuple[Val, ...]
         b.store_lanes(pointer, start + 4 * j, row, "u32")
 
 
-def rng_get_and_update_state_kernel(k: Kernel, x: Instruction) -> None:
+def rng_get_and_update_state_kernel(k: KernelWriter, x: Instruction) -> None:
     """The state as it is, and the one that the next execution gives: 128 bits, kept by the module."""
     b = k.b
     (old,) = k.outputs[x]

@@ -12,7 +12,7 @@ from ...loop.builder import is_float
 from ...loop.ir import Val
 from ...loop.nest import fold, nest
 from ...lowering.elemental import Elemental
-from ...lowering.kernel import Kernel
+from ...lowering.kernel_writer import KernelWriter
 from ...lowering.source import Source
 from .lower import Parts, block_of, operand_index, side_by_side
 from .lower_running import neutral_value, running
@@ -91,7 +91,7 @@ class ColumnSums:
     """Sums down columns with the rows outermost: as `columns` has them, bit by bit, but for the sums' place, which is
     memory."""
 
-    def __init__(self, kernel: Kernel, x: Instruction):
+    def __init__(self, kernel: KernelWriter, x: Instruction):
         self.kernel = kernel
         self.b = kernel.b
         self.x = x

@@ -23,7 +23,7 @@ from ...loop.affine import Affine, Index
 from ...loop.builder import Builder
 from ...loop.ir import Carry, Val
 from ...loop.nest import nest, scalar_nest
-from ...lowering.kernel import Kernel
+from ...lowering.kernel_writer import KernelWriter
 from ...lowering.source import Source
 from .lower_introsort import Introsort
 from .lower_order import Element, Order, Reader, Writer, at
@@ -34,7 +34,7 @@ _RUN = 8
 """The longest run that compare-exchanges make."""
 
 
-def sort_kernel(k: Kernel, x: Instruction) -> None:
+def sort_kernel(k: KernelWriter, x: Instruction) -> None:
     """Sorts the rows along one dimension, all operands alike."""
     (dim,) = x.attrs["dimensions"]
     dims = x.operands[0].shape.dimensions
@@ -70,7 +70,7 @@ def sort_kernel(k: Kernel, x: Instruction) -> None:
     scalar_nest(k.b, others, row)
 
 
-def _method(k: Kernel, order: Order, x: Instruction, length: int) -> Radix | Introsort | _Merge:
+def _method(k: KernelWriter, order: Order, x: Instruction, length: int) -> Radix | Introsort | _Merge:
     """Returns the way in which the rows of one sort are sorted."""
     dtypes = [o.shape.element_type for o in x.operands]
     key = key_of(x.called[0])
@@ -83,7 +83,7 @@ def _method(k: Kernel, order: Order, x: Instruction, length: int) -> Radix | Int
 class _Merge:
     """The rows of one sort while they are merged: two memories per operand."""
 
-    def __init__(self, k: Kernel, order: Order, dtypes: Sequence[str], length: int):
+    def __init__(self, k: KernelWriter, order: Order, dtypes: Sequence[str], length: int):
         self.k = k
         self.b = k.b
         self.order = order

@@ -12,7 +12,7 @@ from __future__ import annotations
 from ...loop.affine import Affine
 from ...loop.builder import Builder
 from ...loop.ir import Val
-from ...lowering.kernel import Kernel
+from ...lowering.kernel_writer import KernelWriter
 from .lower_order import Element, Order, Reader, Writer, at
 from .unstable import SPLIT
 
@@ -20,7 +20,7 @@ from .unstable import SPLIT
 class Introsort:
     """One row, in place, at the addresses `memories`: one per operand."""
 
-    def __init__(self, k: Kernel, order: Order, dtypes: list[str], length: int):
+    def __init__(self, k: KernelWriter, order: Order, dtypes: list[str], length: int):
         self.b: Builder = k.b
         self.order = order
         self.dtypes = dtypes

@@ -18,7 +18,7 @@ from ...loop.builder import WIDE, Builder, is_float
 from ...loop.ir import Carry, Val
 from ...loop.nest import nest
 from ...lowering.apply import apply
-from ...lowering.kernel import Kernel
+from ...lowering.kernel_writer import KernelWriter
 from .lower_introsort import Introsort
 from .lower_order import Element, Order, Reader, Writer, at
 
@@ -143,7 +143,7 @@ def _form(root: Instruction) -> list[object] | None:
 class Radix:
     """The rows of one sort: two memories for the keys and for each operand."""
 
-    def __init__(self, k: Kernel, key: Key, dtypes: list[str], length: int, order: Order | None):
+    def __init__(self, k: KernelWriter, key: Key, dtypes: list[str], length: int, order: Order | None):
         """With `order`, the comparator, equal elements that differ lie as `introsort` leaves them."""
         self.k, self.b, self.key, self.length = k, k.b, key, length
         self.introsort = Introsort(k, order, dtypes, length) if order is not None else None

@@ -15,7 +15,7 @@ from ...loop.affine import ZERO, Affine, Index
 from ...loop.builder import WIDE, is_float
 from ...loop.ir import Val
 from ...loop.nest import fold, nest, scalar_nest
-from ...lowering.kernel import Kernel
+from ...lowering.kernel_writer import KernelWriter
 from .lower_order import at
 
 _AHEAD = 4
@@ -26,7 +26,7 @@ _BLOCK = 8
 """The most vectors that are compared with the bound at once."""
 
 
-def topk_kernel(k: Kernel, x: Instruction) -> None:
+def topk_kernel(k: KernelWriter, x: Instruction) -> None:
     """Writes the best of each row, best first, and their places."""
     scalar_nest(k.b, x.operands[0].shape.dimensions[:-1], _TopK(k, x).row)
 
@@ -43,7 +43,7 @@ class _TopK:
     as they are.
     """
 
-    def __init__(self, k: Kernel, x: Instruction):
+    def __init__(self, k: KernelWriter, x: Instruction):
         self.k, self.b, self.x = k, k.b, x
         (self.operand,), self.count = x.operands, x.attrs["k"]
         self.dtype, self.length = self.operand.shape.element_type, self.operand.shape.dimensions[-1]

@@ -8,7 +8,7 @@ from ...loop.builder import Builder
 from ...loop.ir import Val
 from ...loop.nest import fold, nest, scalar_nest
 from ...lowering.elemental import Elemental
-from ...lowering.kernel import Kernel
+from ...lowering.kernel_writer import KernelWriter
 from .lower_cumulative import cumulative_kernel
 from .lower_sliding import sliding, sliding_kernel
 from .prefixes import cumulative
@@ -57,7 +57,7 @@ def _reduce_window(e: Elemental, x: Instruction, index: Index) -> Val | list[Val
     return results if x.shape.is_tuple else results[0]
 
 
-def reduce_window_kernel(k: Kernel, x: Instruction) -> None:
+def reduce_window_kernel(k: KernelWriter, x: Instruction) -> None:
     """A walk where every window is a whole prefix or suffix, or doubling steps; else each window by itself."""
     walk = cumulative(x)
     if walk is not None:
@@ -76,7 +76,7 @@ def reduce_window_kernel(k: Kernel, x: Instruction) -> None:
     nest(k.b, next(s.dimensions for _, s in x.shape.leaves()), element, chunked=True)
 
 
-def select_and_scatter_kernel(k: Kernel, x: Instruction) -> None:
+def select_and_scatter_kernel(k: KernelWriter, x: Instruction) -> None:
     """Fills the result with the init, then adds each source element where its window's chosen element lies.
 
     Several operands, sources and inits (the parts of complex numbers) go together; then the result is a tuple.

@@ -10,7 +10,7 @@ from ...loop.affine import Affine, Index
 from ...loop.builder import Builder, is_float
 from ...loop.ir import Val
 from ...loop.nest import fold, nest, scalar_nest
-from ...lowering.kernel import Kernel
+from ...lowering.kernel_writer import KernelWriter
 from ..reduce.monoids import monoids
 from .prefixes import Cumulative
 
@@ -19,7 +19,7 @@ _LONG = 16
 side."""
 
 
-def cumulative_kernel(k: Kernel, x: Instruction, walk: Cumulative) -> None:
+def cumulative_kernel(k: KernelWriter, x: Instruction, walk: Cumulative) -> None:
     """Along a dimension that is not the last one the accumulators of a whole row run side by side, in vectors; along
     the last one those of several rows."""
     b, e = k.b, k.e
@@ -81,7 +81,7 @@ def cumulative_kernel(k: Kernel, x: Instruction, walk: Cumulative) -> None:
     scalar_nest(b, outer, block)
 
 
-def _prefixes(k: Kernel, x: Instruction, walk: Cumulative, inits: list[Val]) -> None:
+def _prefixes(k: KernelWriter, x: Instruction, walk: Cumulative, inits: list[Val]) -> None:
     """Running sums of f32 along the last dimension, in f64: the sums of four elements in vectors of two, and of all
     before them."""
     b, e = k.b, k.e

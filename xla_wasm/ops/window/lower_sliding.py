@@ -13,7 +13,7 @@ from ...hlo.ir import Instruction
 from ...loop.affine import Index
 from ...loop.ir import Val
 from ...loop.nest import nest, scalar_nest
-from ...lowering.kernel import Kernel
+from ...lowering.kernel_writer import KernelWriter
 from ...lowering.source import Source
 from ..reduce.monoids import IDEMPOTENT, monoid
 
@@ -50,7 +50,7 @@ def sliding(x: Instruction) -> Sliding | None:
     return Sliding(long[0], w.size, w.stride, opcode) if w.size >= _LEAST and w.size > 2 * steps * w.stride else None
 
 
-def sliding_kernel(k: Kernel, x: Instruction, s: Sliding) -> None:
+def sliding_kernel(k: KernelWriter, x: Instruction, s: Sliding) -> None:
     """Each line along the dimension in memory of its own; where elements that lie side by side are enough, lines side
     by side."""
     b, e = k.b, k.e

@@ -20,7 +20,7 @@ _CALL = 1 << 14
 
 
 @dataclass(slots=True)
-class Kernel:
+class KernelWriter:
     """A kernel while its body is written: `outputs` are the arrays that it fills."""
 
     b: Builder
