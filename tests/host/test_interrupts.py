@@ -11,7 +11,6 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +21,7 @@ from jupyter_client.manager import KernelManager
 import xla_wasm
 from tests.support.interrupts import ENDLESS, ENDS, STARTS, WAYS
 from tests.support.paths import ROOT
-from xla_wasm.host import stop
+from xla_wasm.host import stop, workers
 
 sys.path.insert(0, str(ROOT / "tools"))
 import pythons
@@ -200,10 +199,18 @@ ENTRY e {{
 
 
 @pytest.mark.parametrize("size", [4, 1 << 22])
-def test_functions_of_the_host_use_up_the_time(size: int) -> None:
-    exe = calling(lambda x: time.sleep(0.3) or x, size, timeout=0.2)
+@pytest.mark.parametrize("method", ["run", "profile"])
+def test_functions_of_the_host_use_up_the_time(size: int, method: str) -> None:
+    calls: list[float] = []
+
+    def waits(x: np.ndarray) -> np.ndarray:
+        calls.append(time.sleep(0.3) or 0.3)
+        return x
+
+    exe = calling(waits, size, timeout=0.2)
     with pytest.raises(xla_wasm.LimitError, match=r"took longer than its 0.2 s"):
-        exe.run(ENDS)
+        getattr(exe, method)(ENDS)
+    assert len(calls) == 1
 
 
 @pytest.mark.parametrize("size", [4, 1 << 22])
@@ -288,7 +295,7 @@ ENTRY e {{
 
 
 def test_a_cancelled_task_that_waits() -> None:
-    """For its turn, or for a thread of the loop, as long as another run takes."""
+    """For its turn, as long as another run takes."""
     exe = endless()
     exe.output(exe.results[0].name)  # so that runs take turns
 
@@ -307,18 +314,7 @@ def test_a_cancelled_task_that_waits() -> None:
             await first
         assert (await exe.run_async(ENDS))[0][0] == ENDS
 
-    async def for_a_thread() -> None:
-        asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(1))
-        free = threading.Event()
-        other = asyncio.create_task(asyncio.to_thread(free.wait))
-        await asyncio.sleep(0.01)
-        await cancelled(ENDS)
-        assert not other.done()
-        free.set()
-        assert (await exe.run_async(ENDS))[0][0] == ENDS
-
     asyncio.run(for_its_turn())
-    asyncio.run(for_a_thread())
 
 
 def endless_after(call: Callable[[np.ndarray], np.ndarray], **options: float) -> xla_wasm.Executable:
@@ -420,6 +416,155 @@ def test_every_signal_reaches_the_wakeup_file_of_others(monkeypatch: pytest.Monk
         signal.signal(signal.SIGUSR1, before[1])
         os.close(reads)
         os.close(writes)
+
+
+def test_signals_reach_no_other_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its owner closes the wakeup file, and opens another of the same number, before the watcher has written to it."""
+    exe, begin, write, late = endless(), stop.begin, os.write, threading.Event()
+
+    def begin_and_signal(run: stop.Run) -> None:
+        begin(run)
+        signal.raise_signal(signal.SIGUSR1)
+
+    def write_late(file: int, data: bytes) -> int:
+        assert late.wait(_LONG)
+        return write(file, data)
+
+    reads, writes = os.pipe()
+    os.set_blocking(writes, False)
+    before = signal.signal(signal.SIGUSR1, lambda *_: None)
+    file = signal.set_wakeup_fd(writes)
+    monkeypatch.setattr(stop.os, "write", write_late)
+    try:
+        with monkeypatch.context() as patch:
+            patch.setattr(stop, "begin", begin_and_signal)
+            exe.run(ENDS)
+        signal.set_wakeup_fd(-1)
+        others, mine = os.pipe()
+        os.dup2(mine, writes)
+        late.set()
+        assert os.read(reads, 1) == bytes([signal.SIGUSR1]), "the file that was open then"
+        os.set_blocking(others, False)
+        with pytest.raises(BlockingIOError):
+            os.read(others, 1)
+    finally:
+        late.set()
+        signal.set_wakeup_fd(file)
+        signal.signal(signal.SIGUSR1, before)
+        for number in (reads, writes, others, mine):
+            os.close(number)
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
+def test_an_exception_while_devices_begin(
+    monkeypatch: pytest.MonkeyPatch, when: str, error: type[BaseException]
+) -> None:
+    """No device is waited for that nobody has begun with, and none computes on an instance that others have."""
+    exe, start = endless(), workers.start
+    arguments = [[ENDS + i] for i in range(3)]
+    exe.run_replicated(arguments)
+    count = iter(range(100))
+
+    def start_or_raise(task: Callable[[], None]) -> None:
+        second = next(count) == 1
+        if second and when == "before":
+            raise error
+        start(task)
+        if second:
+            raise error
+
+    with monkeypatch.context() as patch:
+        patch.setattr(workers, "start", start_or_raise)
+        with pytest.raises(error):
+            exe.run_replicated(arguments)
+    for _ in range(5):
+        assert [device[0][0] for device in exe.run_replicated(arguments)] == [ENDS, ENDS + 1, ENDS + 2]
+
+
+def test_an_interrupt_while_an_instance_is_made(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its exception is still there, as in an interactive session, when the next run needs an instance."""
+    exe = endless()
+    exe.run(ENDS)
+    pool = exe._first.pool
+    taken = [pool.acquire()]
+    monkeypatch.setattr(pool, "_limit", 2)
+    make = pool._make
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(pool, "_make", interrupted)
+    with pytest.raises(KeyboardInterrupt) as kept:
+        exe.run(ENDS)
+    monkeypatch.setattr(pool, "_make", make)
+    assert exe.run(ENDS)[0][0] == ENDS
+    assert kept.value and taken
+
+
+def test_a_coroutine_that_nobody_goes_on_with() -> None:
+    """Whoever closes it ends its run."""
+    coroutine = endless().run_async(STARTS)
+
+    async def begin() -> None:
+        coroutine.send(None)  # up to where it waits
+        await asyncio.sleep(0.2)
+
+    asyncio.new_event_loop().run_until_complete(begin())
+    assert stop._runs
+    coroutine.close()
+    ends = time.monotonic() + _LONG
+    while stop._runs and time.monotonic() < ends:
+        time.sleep(0.01)
+    assert not stop._runs
+
+
+def test_the_interpreter_ends_while_a_coroutine_runs() -> None:
+    script = (
+        "import asyncio\n"
+        "from tests.host.test_interrupts import STARTS, endless\n"
+        "async def main():\n"
+        "    asyncio.ensure_future(endless().run_async(STARTS))\n"
+        "    await asyncio.sleep(0.5)\n"
+        "asyncio.new_event_loop().run_until_complete(main())\n"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run([sys.executable, "-c", script], env=environment, timeout=_LONG, cwd=ROOT)
+    assert done.returncode == 0
+
+
+def test_a_second_interrupt_while_the_first_is_dealt_with(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs of other threads end in time all the same."""
+    exe, other, errors = endless(), endless(timeout=1.0), []
+
+    def run() -> None:
+        try:
+            other.run(STARTS)
+        except xla_wasm.LimitError as error:
+            errors.append(error)
+
+    thread = threading.Thread(target=run, daemon=True)
+    thread.start()
+    while not stop._runs:
+        time.sleep(0.01)
+    make = stop._Watcher
+    first = iter([True])
+
+    def interrupted() -> object:
+        if next(first, False):
+            raise KeyboardInterrupt
+        return make()
+
+    monkeypatch.setattr(stop, "_Watcher", interrupted)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            exe.run(STARTS)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    thread.join(_LONG)
+    assert len(errors) == 1
 
 
 @pytest.mark.parametrize("moment", ["begin", "end"])

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from contextlib import suppress
+from contextvars import copy_context
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, Unpack, overload
 
 from ..artifact import Artifact
 from ..dataclass import dataclass
 from ..errors import ArgumentError, RunError, counted
 from ..hostio import DeviceKeywords, HostIO, HostKeywords, Sink, Source, of_devices
+from . import workers
 from .arrays import Array, Slot, dtype_of
 from .base import positional
 from .budget import Limits
@@ -293,26 +296,40 @@ class Executable(OnDevices):
     async def run_async(self, *arrays: Any, **options: Any) -> list[Array]:
         """As `run`, in a thread, while others of the event loop go on. A caller who no longer waits, as after
         `asyncio.timeout`, ends the run."""
-        from asyncio import CancelledError, create_task, to_thread, wait
+        from asyncio import CancelledError, Future, get_running_loop, wait
 
-        caller, begun = Caller(), []
+        loop, caller = get_running_loop(), Caller()
+        running: Future[list[Array]] = loop.create_future()
+        running.add_done_callback(lambda done: done.cancelled() or done.exception())  # it may be nobody else's to hear
 
-        def run() -> list[Array]:
-            begun.append(True)
-            return caller.wait_for(lambda: self.run(*arrays, **options))
+        def tell(result: list[Array] | BaseException) -> None:
+            if running.done():
+                return
+            if isinstance(result, BaseException):
+                running.set_exception(result)
+            else:
+                running.set_result(result)
 
-        running = create_task(to_thread(run))
-        running.add_done_callback(lambda task: task.cancelled() or task.exception())  # it may be nobody else's to hear
+        def run() -> None:
+            result: list[Array] | BaseException
+            try:
+                result = caller.wait_for(lambda: self.run(*arrays, **options))
+            except BaseException as error:
+                result = error
+            with suppress(RuntimeError):  # the loop is closed
+                loop.call_soon_threadsafe(tell, result)
+
+        # Not a thread of the loop's: the interpreter would wait for it when it ends.
+        workers.start(partial(copy_context().run, run))
         try:
             # Jupyter's handler of Ctrl-C does not wake the loop that it cancels a task of.
-            while not (await wait([running], timeout=_WAKES))[0]:
-                pass
+            while not running.done():
+                await wait([running], timeout=_WAKES)
             return running.result()
-        except CancelledError:
+        except (CancelledError, GeneratorExit) as error:
             caller.leave(lambda: RunError(f"the run of '{self.manifest.name}' was cancelled"))
-            if begun:  # a function of the host is not ended, and nobody waits for it
+            if isinstance(error, CancelledError):  # a function of the host is not ended, and nobody waits for it
                 await wait([running], timeout=_ENDS)
-            running.cancel()
             raise
 
     @overload

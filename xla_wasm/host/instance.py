@@ -218,7 +218,13 @@ class Instance(BaseInstance):
         self.weights = weights
 
     def profile(self, serve: Serve | None = None) -> list[tuple[str, float]]:
-        return self._stoppable(super().profile, serve)
+        def in_time(instance: Instance, number: int) -> None:
+            assert serve is not None
+            serve(instance, number)
+            if self._clock is None and self.budget.deadline is not None:
+                self.budget.seconds(self._failed)
+
+        return self._stoppable(super().profile, in_time if serve else None)
 
     def _call_run(self) -> int:
         return self._stoppable(self._run, 0)

@@ -159,20 +159,22 @@ class InstancePool:
             if self._closed:
                 raise closed(self._what)
             permit = None
-            with self._lock:
-                if self._issued() < self._limit:
-                    permit = self._issue()
-            if permit is not None:
-                try:
+            try:
+                with self._lock:
+                    if self._issued() < self._limit:
+                        permit = self._issue()
+                if permit is not None:
                     return self._create(permit, budget)
-                except LimitError:
-                    self.forget(weakref.ref(permit))
-                    others = self._issued()
-                    if not others:
-                        raise
-                    budget.seconds(lambda: f"'{self._what}' has no instance")
-                    self._limit = others  # no memory for another one: make do with those there are
-                    continue
+            except BaseException as error:
+                if permit is not None:
+                    self.forget(weakref.ref(permit))  # a traceback may hold it for long
+                others = self._issued()
+                if not isinstance(error, LimitError) or not others:
+                    self.ring()
+                    raise
+                budget.seconds(lambda: f"'{self._what}' has no instance")
+                self._limit = others  # no memory for another one: make do with those there are
+                continue
             _waits[thread] = _Wait(self)
             try:
                 instance = self._wait(thread, budget)

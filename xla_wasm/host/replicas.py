@@ -69,8 +69,11 @@ class _Run(Generic[T]):
         self._group = group
         self._results: list[Any] = [None] * group.grid.count
         self._ended: SimpleQueue[int] = SimpleQueue()
-        self.unfinished: set[int] = set()
+        self.unfinished = set(range(1, len(instances)))
         """The devices on other threads that have not ended."""
+        self._unclaimed = dict.fromkeys(self.unfinished, True)
+        """The ones that no thread has begun with: whoever takes a device out of here, which is one operation, begins
+        with it, or sees to it that nobody does."""
         self._caller = Caller()
         self.failures: list[tuple[int | None, BaseException]] = []
         """In the order in which they happened; None is this thread, outside of its device."""
@@ -80,16 +83,12 @@ class _Run(Generic[T]):
         host."""
         try:
             for d in range(1, len(self._instances)):
-                self.unfinished.add(d)
-                try:
-                    workers.start(partial(copy_context().run, self._on_worker, d))
-                except Exception:
-                    self.unfinished.discard(d)
-                    raise
+                workers.start(partial(copy_context().run, self._on_worker, d))
             self._on(0)
             self._wait()
         except BaseException as error:
             first = all(isinstance(failure, Exception) for _, failure in self.failures)
+            self.unfinished -= {d for d in [*self._unclaimed] if self._unclaimed.pop(d, False)}
             self._fail(None, error)
             if first:
                 self._wait()
@@ -99,8 +98,9 @@ class _Run(Generic[T]):
             self.unfinished.discard(self._ended.get())
 
     def _on_worker(self, d: int) -> None:
-        self._on(d)
-        self._ended.put(d)
+        if self._unclaimed.pop(d, False):
+            self._on(d)
+            self._ended.put(d)
 
     def _on(self, d: int) -> None:
         endpoint = self._group.endpoints[d]

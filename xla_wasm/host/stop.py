@@ -118,7 +118,7 @@ _runs: dict[Run, bool] = {}
 """The runs under way, as keys of True: to drop one says whether it was there."""
 _WAKE = b"\0"
 """Written to the watcher where signals write their numbers: there is a nearer end of a run's time."""
-_LEAST_WAIT, _LONGEST_WAIT = 0.001, 3600.0
+_LEAST_WAIT, _FIRST_WAIT, _LONGEST_WAIT = 0.001, 1.0, 3600.0
 
 
 def check_caller() -> None:
@@ -137,10 +137,28 @@ class _Watcher:
         self._written.setblocking(False)
         self.fd = self._written.fileno()
         """The file to which Python is to write signals."""
-        self.forward = -1
-        """The file to which it wrote them before, and which gets them as well."""
+        self._before: tuple[int, int, int] | None = None
+        """The file to which it wrote them before, and which gets them as well: its number, device and inode."""
+        self._forward = -1
+        """The same file under a number of the watcher's own: its owner may close it, and another file may have its
+        number, before the watcher has written to it."""
+        self._old: list[int] = []
         self.wakes_at = 0.0
         start_new_thread(self._watch, ())
+
+    def forward_to(self, file: int) -> None:
+        """Has the file get the signals that come from now on as well."""
+        about = None
+        with suppress(OSError):
+            status = os.fstat(file)
+            about = file, status.st_dev, status.st_ino
+        if about == self._before:
+            return
+        forward = -1
+        with suppress(OSError):
+            forward = os.dup(file) if about else -1
+        self._old.append(self._forward)
+        self._forward, self._before = forward, about
 
     def wake(self) -> None:
         """Has it look when the time of a run is over."""
@@ -148,19 +166,21 @@ class _Watcher:
             self._written.send(_WAKE)
 
     def _watch(self) -> None:
+        longest = _FIRST_WAIT  # an exception may have come before anybody knew of it
         try:
             while True:
                 self.wakes_at = math.inf  # so that whoever begins from now on wakes it
                 self.wakes_at = min((run.deadline for run in list(_runs)), default=math.inf)
-                left = min(max(self.wakes_at - monotonic(), _LEAST_WAIT), _LONGEST_WAIT)
-                self._wakes.settimeout(left)
+                self._wakes.settimeout(min(max(self.wakes_at - monotonic(), _LEAST_WAIT), longest))
+                longest = _LONGEST_WAIT
                 try:
                     signals = self._wakes.recv(4096).replace(_WAKE, b"")
                 except TimeoutError:
                     signals = b""
-                if signals and self.forward >= 0:
+                if signals and self._forward >= 0:
                     with suppress(OSError):
-                        os.write(self.forward, signals)
+                        os.write(self._forward, signals)
+                self._close(self._old)
                 if self is not _current.get(_WATCHER):
                     return
                 _end_those(SIGINT in signals)
@@ -169,6 +189,15 @@ class _Watcher:
         finally:
             if self is _current.get(_WATCHER):  # or nobody would make another
                 del _current[_WATCHER]
+            self._close([*self._old, self._forward])
+            self._wakes.close()
+            self._written.close()
+
+    @staticmethod
+    def _close(files: list[int]) -> None:
+        while files:
+            if (file := files.pop()) >= 0:
+                os.close(file)
 
 
 _WATCHER = "watcher"
@@ -200,7 +229,7 @@ def _after_fork() -> None:
         if other != thread:
             _callers.pop(other, None)
     if (watcher := _current.pop(_WATCHER, None)) is not None:
-        _put_back(watcher.forward, watcher.fd)
+        _put_back(next((run.before[0] for run in _runs if run.before), -1), watcher.fd)
     if _runs:
         _watching()
 
@@ -236,13 +265,15 @@ def _end_those(interrupted: bool) -> None:
             _end(run, (run.caller and run.caller.reason) or run.reason)
 
 
+_CANCELS = ("asyncio.runners", "ipykernel.ipkernel")
+"""The modules of handlers that cancel a task: of asyncio, and of Jupyter in cells that await something."""
+
+
 def _raises_interrupts() -> bool:
-    """Returns True if Ctrl-C is for Python's own handler, or for asyncio's, which cancels a task. Handlers of the
+    """Returns True if Ctrl-C is for Python's own handler, or for one that cancels a task. Handlers of the
     program may have other plans, such as to end after this run."""
     handler = getsignal(SIGINT)
-    return handler is default_int_handler or (
-        getattr(getattr(handler, "func", None), "__module__", None) == "asyncio.runners"
-    )
+    return handler is default_int_handler or getattr(getattr(handler, "func", handler), "__module__", None) in _CANCELS
 
 
 def begin(run: Run) -> None:
@@ -266,7 +297,7 @@ def begin(run: Run) -> None:
         if run.before == [watcher.fd]:  # inside of another run
             run.before.clear()
         elif run.before:
-            watcher.forward = run.before[0]
+            watcher.forward_to(run.before[0])
     if run.deadline < watcher.wakes_at:
         watcher.wake()
     if run.caller is not None:
@@ -294,8 +325,9 @@ def clean_up(run: Run, interrupted: bool) -> None:
         _put_back(run.before[0], watcher.fd)
     if not interrupted or any(other.interruptible for other in list(_runs)):
         return  # inside of another run, which the signal is for as well
-    _current.pop(_WATCHER, None)
+    _put_back(-1, watcher.fd)  # it is closed from now on
+    try:
+        _current[_WATCHER] = _Watcher()  # one operation, as runs of other threads need one
+    except (OSError, RuntimeError):
+        _current.pop(_WATCHER, None)
     watcher.wake()
-    if _runs:  # those of other threads
-        with suppress(OSError, RuntimeError):
-            _watching()

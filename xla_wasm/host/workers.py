@@ -31,9 +31,13 @@ class _Worker:
             except Empty:
                 try:
                     _idle.remove(self)
+                    return
                 except ValueError:  # someone has just taken it: a task is on its way
-                    continue
-                return
+                    pass
+                try:
+                    task = self.tasks.get(timeout=_PATIENCE)
+                except Empty:  # an exception has come in between
+                    return
             task()
             del task  # and what it holds
             _idle.append(self)
