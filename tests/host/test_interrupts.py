@@ -22,6 +22,7 @@ import xla_wasm
 from tests.support.interrupts import ENDLESS, ENDS, STARTS, WAYS
 from tests.support.paths import ROOT
 from xla_wasm.host import stop, workers
+from xla_wasm.host.instance import Instance
 
 sys.path.insert(0, str(ROOT / "tools"))
 import pythons
@@ -565,6 +566,39 @@ def test_a_second_interrupt_while_the_first_is_dealt_with(monkeypatch: pytest.Mo
         signal.signal(signal.SIGINT, before)
     thread.join(_LONG)
     assert len(errors) == 1
+
+
+@pytest.mark.parametrize("out", [False, True])
+def test_an_interrupt_while_results_are_copied(monkeypatch: pytest.MonkeyPatch, out: bool) -> None:
+    """The state is one run further, of which nobody has the results: it is lost, and says so."""
+    text = """HloModule m
+ENTRY e {
+  s = f32[] parameter(0)
+  one = f32[] constant(1)
+  n = f32[] add(s, one)
+  ROOT t = (f32[], f32[]) tuple(n, n)
+}"""
+    exe = xla_wasm.load(xla_wasm.compile(xla_wasm.HloModule.from_text(text), xla_wasm.Options(state=((0, 0),))))
+    state, result = exe.parameters[0].name, exe.run()
+
+    def interrupted(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Instance, "put_outputs", interrupted)
+        patch.setattr(type(exe._outputs[0]), "give", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            exe.run(out=result) if out else exe.run()
+    with pytest.raises(xla_wasm.RunError, match="lost"):
+        exe.run()
+    exe.set(state, np.float32(5))
+    assert exe.run()[0] == 6
+
+
+@pytest.mark.parametrize("timeout", [1e300, float("inf"), 10**400])
+def test_no_end_of_time(timeout: float) -> None:
+    assert endless(timeout=timeout, untrusted=True).run(ENDS)[0][0] == ENDS
+    assert endless(timeout=timeout).run_replicated([[ENDS]] * 2, timeout=timeout)[0][0][0] == ENDS
 
 
 @pytest.mark.parametrize("moment", ["begin", "end"])

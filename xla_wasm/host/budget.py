@@ -6,7 +6,17 @@ from collections.abc import Callable
 from time import monotonic
 
 from ..dataclass import dataclass
-from ..errors import LimitError
+from ..errors import ArgumentError, LimitError
+
+LONGEST = 1e9
+"""Seconds, some thirty years: threads and engines count no further."""
+
+
+def seconds(timeout: float) -> float:
+    """Returns a time that a call is given, so long at most. Raises ArgumentError if it is none."""
+    if not timeout > 0:
+        raise ArgumentError(f"timeout must be above zero, got {timeout}")
+    return float(min(timeout, LONGEST))
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ..hostio import DeviceKeywords, HostIO, HostKeywords, Sink, Source, of_devi
 from . import workers
 from .arrays import Array, Slot, dtype_of
 from .base import positional
-from .budget import Limits
+from .budget import Limits, seconds
 from .calls import HostFunction
 from .devices import OnDevices
 from .exchange import Endpoint, Transport
@@ -77,9 +77,10 @@ def load(
     program (`jax.pure_callback` and its like) come with the artifact of what `xla_wasm.jax.lower` made; others may be
     given here, as "callback 0" and so on.
     """
-    for name, value in (("memory_limit", memory_limit), ("fuel", fuel), ("timeout", timeout)):
+    for name, value in (("memory_limit", memory_limit), ("fuel", fuel)):
         if value is not None and not value > 0:
             raise ArgumentError(f"{name} must be above zero, got {value}")
+    timeout = None if timeout is None else seconds(timeout)
     if not isinstance(artifact, Artifact):
         artifact = Artifact.open(artifact)
     if untrusted:
@@ -464,10 +465,14 @@ class Executable(OnDevices):
         """One run on one device."""
         instance.begin(job.ids, job.arrays)
         instance.run(self._server(job, endpoint))
-        if job.out is None:
-            return [slot.give(place) for slot, place in zip(self._outputs, instance.outputs)]
-        instance.put_outputs(job.out)
-        return [*job.out]
+        try:
+            if job.out is None:
+                return [slot.give(place) for slot, place in zip(self._outputs, instance.outputs)]
+            instance.put_outputs(job.out)
+            return [*job.out]
+        except BaseException:
+            instance.sound = False  # states are one run further, of which nobody has the results
+            raise
 
     def _targets(self, out: Sequence[Array]) -> Sequence[Array]:
         """The arrays that the outputs are to be written to, checked."""
@@ -525,8 +530,7 @@ class Executable(OnDevices):
     ) -> list[T]:
         """Runs the work on all devices at once, and returns its results. Raises ArgumentError, which names the device,
         for arguments."""
-        if not timeout > 0:
-            raise ArgumentError(f"timeout must be above zero, got {timeout}")
+        timeout = seconds(timeout)
         budgets = [self._budget() for _ in arguments]
         feeds = [self._transfers.begin(host) for host in hosts]
         jobs = []

@@ -23,6 +23,7 @@ from typing import Any, NoReturn, Unpack
 from ..errors import ArgumentError, ArtifactError, ExchangeError, XlaWasmError, visible
 from ..hostio import HostIO, HostKeywords
 from .arrays import Array
+from .budget import seconds
 from .exchange import Port
 from .executor import Executable
 from .grid import Grid, make_grid
@@ -64,8 +65,7 @@ def run(
     any rank, that rank prints its error and ends the job: the messages under way can be neither completed nor called
     back, and those who wait for them learn of it by no other way that all MPI libraries have.
     """
-    if not timeout > 0:
-        raise ArgumentError(f"timeout must be above zero, got {timeout}")
+    timeout = seconds(timeout)
     comm = world() if comm is None else comm
     if comm.Is_inter():
         raise ArgumentError("the communicator must be one group of ranks, not an intercommunicator")
