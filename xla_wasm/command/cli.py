@@ -65,10 +65,7 @@ def main() -> None:
     except ImportError as error:
         if not _comes_of_an_interrupt(error):
             raise
-        sys.exit(_INTERRUPTED)
-
-
-_INTERRUPTED = 130
+        sys.exit(130)
 
 
 def _comes_of_an_interrupt(error: BaseException | None) -> bool:

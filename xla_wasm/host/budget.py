@@ -13,7 +13,7 @@ LONGEST = 1e9
 
 
 def seconds(timeout: float) -> float:
-    """Returns a time that a call is given, so long at most. Raises ArgumentError if it is none."""
+    """Returns the seconds that a call is given, `LONGEST` at most. Raises ArgumentError if they are not above zero."""
     if not timeout > 0:
         raise ArgumentError(f"timeout must be above zero, got {timeout}")
     return float(min(timeout, LONGEST))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Container
 from typing import Any, TypeVar
 
@@ -34,7 +35,7 @@ class Lowered:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Kernel:
+class Kernel(ABC):
     """A kernel: what it computes, and all that is decided about how. Those that are alike are one."""
 
     expression: Expression
@@ -43,9 +44,9 @@ class Kernel:
         """As `Lowered.scratch`."""
         return cache.lower(self).scratch
 
+    @abstractmethod
     def write(self, cache: KernelCache) -> Lowered:
         """Writes the kernel's loops."""
-        raise NotImplementedError
 
 
 K = TypeVar("K", bound=Kernel)
