@@ -84,7 +84,7 @@ _LAZY = {
     "load": (_HOST, "load"),
 }
 """Public name -> the module that defines it, and its name there."""
-_PACKAGES = {"jax": ".jax", "mpi": ".host.mpi"}
+_PACKAGES = {"jax": ".jax", "mpi": ".host.mpi", "safetensors": ".safetensors"}
 """Public name -> the module that it is."""
 
 

@@ -38,6 +38,10 @@ class Limits:
         """Returns the number of threads of each of so many devices."""
         return max(1, self.threads // devices) if self.divided else self.threads
 
+    def late(self, what: str) -> LimitError:
+        """Returns the error of a call whose time is over; `what` begins its message."""
+        return LimitError(f"{what}: it took longer than its {self.timeout:g} s: load it with a longer timeout")
+
 
 class Budget:
     """The account of one public call on one device. It begins when it is made, and goes on over waiting, requests and
@@ -57,9 +61,7 @@ class Budget:
             return None
         left = self.deadline + more - monotonic()
         if left <= 0:
-            raise LimitError(
-                f"{what()}: it took longer than its {self.limits.timeout} s: load it with a longer timeout"
-            )
+            raise self.limits.late(what())
         return left
 
 

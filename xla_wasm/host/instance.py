@@ -263,9 +263,7 @@ class Instance(BaseInstance):
         return result
 
     def _late(self) -> LimitError:
-        return LimitError(
-            f"{self._failed()}: it took longer than its {self._limits.timeout} s: load it with a longer timeout"
-        )
+        return self._limits.late(self._failed())
 
     def _call_step(self, pc: int) -> int:
         self._step = self._step or self._bind("step")
