@@ -73,7 +73,8 @@ NOT_SHOWN = {
     *((Val, "block"), (Call, "touches"), (Call, "cost")),
 }
 """Fields that the text leaves out. Its order tells the depth of a block, the values in it already, and the block of a
-value, its statements which of them are loops and how many are executed; facts about a C function are no part of the code."""
+value, its statements which of them are loops, and how many are executed; facts about a C function are no part of the
+code."""
 
 
 def test_fields_are_known() -> None:
