@@ -4,7 +4,7 @@ computed."""
 from __future__ import annotations
 
 from ..hlo.ir import Module
-from ..ops.elementwise.fraction import FRACTION, is_fraction
+from ..ops.elementwise.fraction import is_fraction
 
 
 def mark_fractions(module: Module) -> None:
@@ -12,4 +12,4 @@ def mark_fractions(module: Module) -> None:
     for computation in module.computations:
         for x in computation.instructions:
             if x.opcode == "log-plus-one" and x.shape.element_type == "f32" and is_fraction(x.operands[0]):
-                x.attrs[FRACTION] = True
+                x.mark(fraction=True)

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from ...hlo.ir import Instruction
 
-FRACTION = "fraction"
-"""The attribute of a log-plus-one whose operand is nowhere below 0 or above 1; NaN it may be."""
-
 
 def is_fraction(x: Instruction) -> bool:
     """Returns True if a value is known to be 0 to 1, or NaN: e to the power of what is not positive, as softplus and
