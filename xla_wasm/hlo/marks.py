@@ -85,6 +85,9 @@ class Marks(NamedTuple):
     fraction: bool = False
     """Of a log-plus-one: its operand is nowhere below 0 or above 1; NaN it may be. `passes/fractions.py` sets it,
     `ops/elementwise/lower.py` reads it."""
+    best: str | None = None
+    """Of a reduction of an array and its elements' places that looks for the first of the best elements: maximum or
+    minimum. `passes/searches.py` sets it, `plan/elements.py` and `ops/reduce/lower.py` read it."""
 
 
 UNMARKED = Marks()
