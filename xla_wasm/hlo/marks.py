@@ -81,7 +81,7 @@ class Marks(NamedTuple):
     read it."""
     contracted: int | None = None
     """Of an addition: which of its operands is a product that it may take with one rounding, where the target has that.
-    `passes/contract.py` sets it, `ops/elementwise/contraction.py` reads it."""
+    `passes/contract.py` sets it, `lowering/elemental.py` reads it."""
     fraction: bool = False
     """Of a log-plus-one: its operand is nowhere below 0 or above 1; NaN it may be. `passes/fractions.py` sets it,
     `ops/elementwise/lower.py` reads it."""
