@@ -20,6 +20,7 @@ from .errors import ArgumentError, OptionWarning, ParseError, UnsupportedError, 
 from .hlo.foreign import apply
 from .hlo.ir import Instruction, Module
 from .hlo.layout import physical_bytes
+from .hlo.marks import Devices
 from .hlo.op import records
 from .hlo.shape import Shape
 from .hlo.signature import (
@@ -35,11 +36,10 @@ from .hlo.signature import (
 )
 from .hlo.types import ARRAY_TYPES
 from .hlo.verify import verify
-from .ops.collective.groups import Devices, devices_of
+from .ops.collective.groups import devices_of
 from .ops.custom.expand_registry import find as find_custom_call
 from .ops.custom.expand_registry import how_to
-from .ops.dot.stored import BLOCK, WEIGHT_FORMAT
-from .ops.request import REQUEST
+from .ops.dot.stored import BLOCK
 from .options import ALL_WEIGHTS, DROP, TRAP, WINOGRAD, Options
 from .passes import pipeline
 from .passes.clone import clone
@@ -216,7 +216,8 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
             raise UnsupportedError(
                 f"{x.where}: {x.shape} has {counted(x.shape.size, 'element')}; arrays of up to 2^31 are supported"
             )
-        for shape in (*x.attrs[REQUEST].operands, *x.attrs[REQUEST].results) if REQUEST in x.attrs else ():
+        request = x.marks.request
+        for shape in (*request.operands, *request.results) if request else ():
             _check_layout(x.name, shape)
     if names:
         _name_apart(canonical)
@@ -276,7 +277,7 @@ def _without_effect(
         )
     matrices = [interface.parameters[i] for i, name in interface.weight_formats if name == INT4]
     names = [name for name, shape in matrices if shape.rank >= 2]
-    if names and not any(x.attrs.get(WEIGHT_FORMAT) in IN_BLOCKS for x in made.module.instructions()):
+    if names and not any(x.marks.weight_format in IN_BLOCKS for x in made.module.instructions()):
         yield (
             f"weight_format: {', '.join(names[:4])}{', ...' if len(names) > 4 else ''} "
             f"{'are' if len(names) > 1 else 'is'} stored as int8; int4 is for weights that are only operands of "

@@ -15,9 +15,7 @@ from tests.support.differential import BOTH, differential
 from xla_wasm.hlo.ir import Module
 from xla_wasm.jax import lower as jax_lower
 from xla_wasm.ops.dtypes import DTYPES
-from xla_wasm.ops.reduce import lower
-from xla_wasm.ops.reduce import lower_best as searching
-from xla_wasm.plan import elements
+from xla_wasm.ops.reduce import lower, lower_best
 
 FLOATS = ("f32", "f64", "bf16", "f16")
 TYPES = (*FLOATS, "f32", "f32", "s32", "u32", "s8", "u8", "s64", "u64", "pred")
@@ -164,6 +162,20 @@ def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]
     )
 
 
+def searches(monkeypatch: pytest.MonkeyPatch) -> list[bool]:
+    """A list that grows by a value for each reduction known as a search: True if lanes are used for it."""
+    found: list[bool] = []
+    look = lower._search
+
+    def spied(*arguments: Any) -> Any:
+        made = look(*arguments)
+        found.append(made is not None)
+        return made
+
+    monkeypatch.setattr(lower, "_search", spied)
+    return found
+
+
 @pytest.mark.parametrize("blocks", [False, True], ids=["", "short blocks"])
 @pytest.mark.parametrize("seed", range(seeds.count(3, 8)))
 def test_the_same_as_the_evaluator(seed: int, blocks: bool, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,16 +187,7 @@ def test_the_same_as_the_evaluator(seed: int, blocks: bool, monkeypatch: pytest.
         monkeypatch.setattr(lower, "_BLOCK", 16)
         monkeypatch.setattr(lower, "_LONG_SEARCH", 20)
         monkeypatch.setattr(lower, "_best_block", lambda *args: (in_blocks.append(None), best_block(*args))[1])
-    found: list[bool] = []
-    look = searching.best
-
-    def spied(x: Any) -> Any:
-        made = look(x)
-        found.append(made is not None)
-        return made
-
-    monkeypatch.setattr(lower, "best", spied)
-    monkeypatch.setattr(elements, "best", spied)
+    found = searches(monkeypatch)
     used = 0
     for _ in range(50):
         module, arrays, target, may = program(rng)
@@ -275,9 +278,7 @@ def search(
 
 def check(text: str, x: np.ndarray[Any, Any], start: Any, first: Any, monkeypatch: pytest.MonkeyPatch) -> bool:
     """Compares with the evaluator. Returns True if the search was known for what it is."""
-    found: list[bool] = []
-    look = searching.best
-    monkeypatch.setattr(lower, "best", lambda x: (found.append(look(x) is not None), look(x))[1])
+    found = searches(monkeypatch)
     differential(text, x, start, first, targets=["threads"], near=equal)
     monkeypatch.undo()
     return any(found)
@@ -330,6 +331,26 @@ def test_as_many_places_as_there_are(monkeypatch: pytest.MonkeyPatch) -> None:
         for dimension, dims in ((1, (4, size)), (0, (size, 6))):
             x = values(rng, list(dims), "f32")
             x.flat[-1] = np.nan
-            monkeypatch.setattr(searching, "NOWHERE", 64)
+            for module in (lower, lower_best):
+                monkeypatch.setattr(module, "NOWHERE", 64)
             text = search(dimension, dims, "f32", "s32", JAX.format("GT"))
             assert check(text, x, np.float32(-np.inf), np.int32(0), monkeypatch) == (size < 64)
+
+
+def test_places_of_other_arrays(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Places that are those of a larger array in row-major order are none of the row. Neither are those that are given,
+    beside a search that is known and whose places are in a buffer."""
+    rng = np.random.default_rng(10)
+    x = values(rng, [8, 70], "s32")
+    start = np.int32(-(2**31))
+    line = "n = s32[560] iota(), iota_dimension=0\n  i = s32[8,70] reshape(n)"
+    assert not check(search(1, (8, 70), places=line), x, start, np.int32(0), monkeypatch)
+    given = search(1, (8, 70)).replace("  ROOT m", "  p = s32[8,70] parameter(3)\n  m").removesuffix("}\n")
+    for one, other in (("i", "p"), ("p", "i")):
+        text = f"""{given.replace("(x, i,", f"(x, {one},")}
+  o = (s32[8], s32[8]) reduce(x, {other}, start, first), dimensions={{1}}, to_apply=reducer
+  ROOT all = (s32[8,70], (s32[8], s32[8]), (s32[8], s32[8])) tuple(i, m, o)
+}}
+"""
+        places = rng.permutation(x.size).reshape(x.shape).astype(np.int32)
+        differential(text, x, start, np.int32(0), places, near=equal)

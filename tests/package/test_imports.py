@@ -30,7 +30,6 @@ shared by several."""
 
 ROOMS = {
     "records": "ops.table ops.reading ops.exactness",
-    "shared": "ops.request",
     "mapping": "ops.stablehlo",
     "meaning": "reference ops.dtypes",
     "samples": "ops.sample ops.docs",

@@ -9,7 +9,6 @@ import pytest
 from tests.support.closeness import allclose
 from tests.support.differential import differential, run
 from xla_wasm.hlo.ir import Module
-from xla_wasm.ops.elementwise.fraction import FRACTION
 from xla_wasm.passes import pipeline
 from xla_wasm.reference import evaluate
 
@@ -35,7 +34,7 @@ def test_where_it_is_known(dtype: str, power: str, operand: str, known: bool) ->
     for rewrite in pipeline.PASSES:
         if rewrite.__name__ == "mark_fractions":
             rewrite(module)
-    assert any(FRACTION in x.attrs for x in module.entry.instructions) is known
+    assert any(x.marks.fraction for x in module.entry.instructions) is known
 
 
 @pytest.mark.parametrize("target", ["simd128", "relaxed-simd"])

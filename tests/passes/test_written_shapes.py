@@ -1,5 +1,5 @@
-"""Instructions that passes write have the shapes that the records infer, in samples of every operation, after every
-pass."""
+"""Instructions that passes write have the shapes that the records infer, and no attributes but those of the records, in
+samples of every operation, after every pass."""
 
 from __future__ import annotations
 
@@ -17,6 +17,7 @@ from xla_wasm.passes.given import Given
 
 def check(x: Instruction, after: str) -> None:
     op = record(x)
+    assert x.attrs.keys() <= {*op.defaults, "sharding", "backend_config"}, f"after {after}: notes belong in `marks`"
     least, most = op.arity
     inside = most is not None and not least <= len(x.operands) <= most  # a form that kernels take, and no module has
     if op.infer is None or op.effect or inside:

@@ -13,7 +13,6 @@ from tests.support.random_values import Draw
 from xla_wasm import Options
 from xla_wasm.compiler import trace
 from xla_wasm.hlo.ir import Computation, Instruction, Module
-from xla_wasm.ops.dot.stored import WEIGHT_FORMAT
 from xla_wasm.plan import fuse
 from xla_wasm.plan.fusion import Fusion
 from xla_wasm.plan.group import Group
@@ -58,7 +57,7 @@ def entry(body: str) -> Computation:
     made = module_of(body).entry
     for x in made.instructions:
         if x.name == "stored":
-            x.attrs[WEIGHT_FORMAT] = "bf16"
+            x.mark(weight_format="bf16")
     return made
 
 

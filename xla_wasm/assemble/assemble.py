@@ -11,13 +11,12 @@ from ..artifact import FORMAT, FORMAT_OF_PARTS, FORMAT_OF_RANGES, SECTION, Artif
 from ..dataclass import dataclass, field, replace
 from ..errors import UnsupportedError
 from ..hlo.layout import COMBINE, LAYOUT_FIELDS, is_plain, padding_element, physical_bytes
+from ..hlo.marks import Devices, Request
 from ..hlo.shape import Layout, Shape
 from ..hlo.sharding import Shards
 from ..hlo.signature import NamedShape, size_places
 from ..hlo.types import TYPES
 from ..loop.emit import emit
-from ..ops.collective.groups import Devices
-from ..ops.request import Request
 from ..options import Options
 from ..plan.buffer import ALIGNMENT, Buffer, Data, View
 from ..plan.kernel import COPY

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import counted
 from .attrs import Metadata
+from .marks import UNMARKED
 from .shape import Layout, Shape
 
 if TYPE_CHECKING:
@@ -23,11 +24,12 @@ class Instruction:
     `attrs` maps an attribute's name in HLO text ("dimensions", "index", "direction", "literal", "window", ...) to a
     typed value (int, bool, str, tuple of ints, a class of `hlo.attrs`, a Literal). The instruction's op record
     (`op.records()[opcode]`) says which attributes it has; those with a default are always present.
-    `called` lists the called computations in the proto's order (a while has [body, condition]).
+    `called` lists the called computations in the proto's order (a while has [body, condition]). `marks` are what passes
+    have found out or decided about the instruction.
     """
 
     __slots__ = (
-        *("name", "opcode", "shape", "operands", "attrs", "called"),
+        *("name", "opcode", "shape", "operands", "attrs", "called", "marks"),
         *("metadata", "frontend_attributes", "control_predecessors", "unknown", "kept"),
     )
 
@@ -47,6 +49,7 @@ class Instruction:
         self.operands: list[Instruction] = operands if operands is not None else []
         self.attrs: dict[str, Any] = attrs if attrs is not None else {}
         self.called: list[Computation] = called if called is not None else []
+        self.marks = UNMARKED
         self.metadata = metadata
         self.frontend_attributes: dict[str, str] = {}
         self.control_predecessors: list[Instruction] = []
@@ -66,6 +69,10 @@ class Instruction:
         copy.operands, copy.attrs, copy.called = [*operands], dict(self.attrs), [*self.called]
         copy.frontend_attributes, copy.control_predecessors = dict(self.frontend_attributes), []
         return copy
+
+    def mark(self, **marks: Any) -> None:
+        """Sets some of the marks."""
+        self.marks = self.marks._replace(**marks)
 
     @property
     def literal(self) -> Literal | None:

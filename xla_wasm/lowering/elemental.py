@@ -16,7 +16,6 @@ from ..loop.affine import Affine, Index, linearize
 from ..loop.builder import Builder
 from ..loop.ir import Val
 from ..loop.tiling import Tile
-from ..ops.elementwise.contraction import contracted
 from ..ops.elementwise.lower import ELEMENTWISE
 from .apply import apply, flattened
 from .source import Scratch, Source, load, misplaced
@@ -113,10 +112,10 @@ class Elemental:
 
     def fused(self, x: Instruction) -> list[Instruction] | None:
         """The factors of the product that an addition takes with one rounding, and what they are added to."""
-        found = contracted(x) if self.b.target.fused else None
-        if found is None or found[0] in self.sources or found[0] in self.known:
+        i = x.marks.contracted if self.b.target.fused else None
+        if i is None or x.operands[i] in self.sources or x.operands[i] in self.known:
             return None
-        return [*found[0].operands, found[1]]
+        return [*x.operands[i].operands, x.operands[1 - i]]
 
     def apply(self, computation: Computation, arguments: list[Val]) -> list[Val]:
         """The results of a scalar computation, such as a reducer, on values: one per leaf of its root."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ..hlo.ir import Computation, Instruction, Module
-from ..ops.elementwise.contraction import CONTRACTED
 from ..ops.reading import record
 
 
@@ -25,7 +24,7 @@ def _contract(computation: Computation) -> None:
         if x.opcode == "add" and x.shape.element_type in ("f32", "f64"):
             for i, (product, other) in enumerate((x.operands, x.operands[::-1])):
                 if product.opcode == "multiply" and readers[product] == 1 and not _is_product(other):
-                    x.attrs[CONTRACTED] = i
+                    x.mark(contracted=i)
                     break
 
 

@@ -20,7 +20,7 @@ from ..hlo.types import PAIRED, TYPES, limits
 from ..ops.control.simplify_counting import unchanged
 from ..ops.dot.canonical import arranged, canonical_numbers
 from ..ops.dot.record import free_dimensions
-from ..ops.dot.stored import BLOCK, FEW_ROWS, NIBBLE, WEIGHT_FORMAT, is_widening
+from ..ops.dot.stored import BLOCK, FEW_ROWS, NIBBLE, is_widening
 from ..ops.reading import reads, record
 from ..ops.table import RECORDS
 from ..writing.writer import Index, Rule, Writer
@@ -48,7 +48,7 @@ class Stored:
 
     def written(self, w: Writer) -> Instruction:
         """The array."""
-        made = w.convert(self.small, "f32", **({WEIGHT_FORMAT: self.format} if self.format else {}))
+        made = w.convert(self.small, "f32", weight_format=self.format)
         made = made if self.scale is None else w.mul(made, self.scale)
         return made if self.element_type == "f32" else w.convert(made, self.element_type)
 
@@ -101,7 +101,7 @@ class _Sinking:
             self.stored[made] = stored
             return made
         if _makes_f32(x):
-            self.stored[x] = Stored(x.operands[0], None, x.attrs.get(WEIGHT_FORMAT, ""))
+            self.stored[x] = Stored(x.operands[0], None, x.marks.weight_format)
         return x
 
     def multiply(self, w: Writer, x: Instruction) -> Instruction:
@@ -120,7 +120,7 @@ class _Sinking:
             return x
 
         if found.format and not record(x).view:
-            found.small.attrs[WEIGHT_FORMAT] = found.format  # it is looked up as it is stored
+            found.small.mark(weight_format=found.format)  # it is looked up as it is stored
 
         def moved(part: Instruction) -> Instruction:
             return w.clone(x, [part, *starts], shape=x.shape.with_element_type(part.shape.element_type))
@@ -183,13 +183,13 @@ class _Sinking:
         smalls = [side.small if side is not None and side.scale is None else None for side in sides]
         length = prod(operands[0].shape.dimensions[d] for d in summed_dimensions(x)[0])
         if all(small is not None and _is_byte(small) for small in smalls) and length <= _SUM // 255**2:
-            return w.convert(w.op("dot", *[z for z in smalls if z is not None], dtype="s32", **x.attrs), "f32")
+            return w.convert(w.again(x, *[z for z in smalls if z is not None], dtype="s32"), "f32")
         most = min(limits("s16")[1], _SUM // (length * INT8_MOST)) - 1
         for side, other in ((0, 1), (1, 0)):
             stored, small = sides[side], smalls[side]
             if stored is not None and small is not None and stored.format == INT8 and most >= INT8_MOST:
                 whole, scale = _rounded(w, operands[other], summed_dimensions(x)[other], PAIRED, most)
-                product = w.op("dot", *((small, whole) if other else (whole, small)), dtype="s32", **x.attrs)
+                product = w.again(x, *((small, whole) if other else (whole, small)), dtype="s32")
                 factors.append(_along_sums(w, x, other, _alike(w, scale, operands[other], summed_dimensions(x)[other])))
                 return w.convert(product, "f32")
         return None

@@ -5,13 +5,11 @@ from __future__ import annotations
 
 from ..dataclass import dataclass, replace
 from ..hlo.ir import Instruction, Module
+from ..hlo.marks import Devices, Request
 from ..hlo.shape import Shape
-from ..ops.collective.groups import DEVICES, Devices, depends
-from ..ops.conv.plan import WINOGRAD
+from ..ops.collective.groups import depends
 from ..ops.custom import callback
 from ..ops.custom.expand_assertion import end_unless
-from ..ops.dot.stored import WEIGHT_FORMAT
-from ..ops.request import REQUEST, Request
 from ..writing.writer import Writer
 from .tokens import without_tokens
 from .weight_formats import INT4, INT4_BY_INT8
@@ -67,16 +65,16 @@ def ask_for_calls(module: Module, given: Given) -> None:
     for x in module.instructions():
         target = x.attrs.get("custom_call_target")
         if target in given.host_calls:
-            x.attrs[REQUEST] = replace(_call("custom_call", x), target=target, opaque=callback.config_of(x))
+            x.mark(request=replace(_call("custom_call", x), target=target, opaque=callback.config_of(x)))
         elif target == callback.ASSERTION:
-            x.attrs[REQUEST] = replace(_call("callback", x), format=callback.config_of(x))
+            x.mark(request=replace(_call("callback", x), format=callback.config_of(x)))
         elif callback.is_callback(x) and (callback.has_results(x) or not given.drops_callbacks):
             request = replace(_call("callback", x), place=callback.place_of(x))
             if given.serves_callbacks:
                 request = replace(
                     request, target=callback.function_name(x), format=formats.get(callback.number_of(x), "")
                 )
-            x.attrs[REQUEST] = request
+            x.mark(request=request)
 
 
 def _call(kind: str, x: Instruction) -> Request:
@@ -89,14 +87,14 @@ def mark_devices(module: Module, given: Given) -> None:
     """Notes the devices at every instruction that depends on them."""
     for x in module.instructions() if given.devices is not None else ():
         if depends(x):
-            x.attrs[DEVICES] = given.devices
+            x.mark(devices=given.devices)
 
 
 def allow_winograd(module: Module, given: Given) -> None:
     """Notes at every convolution whether it may take one of Winograd's algorithms."""
     for x in module.instructions() if given.winograd else ():
         if x.opcode == "convolution":
-            x.attrs[WINOGRAD] = given.winograd
+            x.mark(winograd=given.winograd)
 
 
 def name_formats(module: Module, given: Given) -> None:
@@ -106,7 +104,7 @@ def name_formats(module: Module, given: Given) -> None:
     for number, (p, index) in enumerate(leaves):
         if number in formats:
             name = INT4_BY_INT8 if formats[number] == INT4 and given.relaxed else formats[number]
-            p.attrs[WEIGHT_FORMAT] = (*p.attrs.get(WEIGHT_FORMAT, ()), (index, name))
+            p.mark(stored_leaves=(*p.marks.stored_leaves, (index, name)))
 
 
 def lay_out_results(module: Module, given: Given) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
 from ..ops.movement.expand_bitcast import BITCAST
-from ..ops.request import REQUEST
 from ..writing.writer import Writer
 from .rewrite import rewrite, rewrite_computation
 
@@ -52,7 +51,7 @@ def _leave(entry: Computation, declared: Shape) -> None:
 
 def _pass_to_host(w: Writer, x: Instruction) -> Instruction:
     """Transposes the operands and the results of a request, so that the host sees them in the order of their memory."""
-    request = x.attrs.get(REQUEST)
+    request = x.marks.request
     if request is None:
         return x
     if not all(leaf.is_row_major for leaf in request.operands):

@@ -54,7 +54,7 @@ def _put_constants(computation: Computation, values: dict[int, Instruction]) -> 
             return x
         handed[x] = w.keep(x)
         constant = values[x.attrs["index"]]
-        return w.op("constant", shape=constant.shape, **constant.attrs)
+        return w.again(constant, shape=constant.shape)
 
     before = list(root.elements)
     rewrite_computation(computation, {"get-tuple-element": element})

@@ -19,6 +19,7 @@ from .layout_normalization import normalize_layouts
 from .loops import simplify_loops
 from .order_transfers import order_transfers
 from .reductions import split_reductions
+from .searches import mark_searches
 from .simplify import simplify
 from .sink import sink_transposes
 from .split import split_products
@@ -79,6 +80,7 @@ PASSES: tuple[Callable[[Module], None], ...] = (
     remove_dead,
     contract,
     mark_fractions,
+    mark_searches,
 )
 
 

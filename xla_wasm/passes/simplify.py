@@ -41,4 +41,4 @@ def _key(x: Instruction) -> Any:
     if x.literal is not None:
         return (shape, bytes(x.literal.data)) if x.shape.size <= 64 and x.shape.is_array else None
     attrs = tuple((name, value) for name, value in x.attrs.items() if name not in ("sharding", "backend_config"))
-    return x.opcode, shape, tuple(x.operands), attrs
+    return x.opcode, shape, tuple(x.operands), attrs, x.marks

@@ -52,7 +52,7 @@ class _Sinking:
     ) -> Instruction:
         """`x` computed before the transpose, from these operands."""
         dims = tuple([x.shape.dimensions[order.index(d)] for d in range(len(order))])
-        made = w.op(x.opcode, *operands, called=x.called, shape=Shape(x.shape.element_type, dims), **(x.attrs | attrs))
+        made = w.again(x, *operands, shape=Shape(x.shape.element_type, dims), **attrs)
         self.images.add(made)
         return w.transpose(made, order)
 
@@ -93,9 +93,7 @@ class _Sinking:
         image = x.operands[0].operands[0]
         dims = tuple([image.shape.dimensions[d] for d in sorted(left)])
         shape = Shape(x.shape.element_type, dims)
-        made = w.op(
-            "reduce", image, x.operands[1], called=x.called, shape=shape, **(x.attrs | {"dimensions": tuple(gone)})
-        )
+        made = w.again(x, image, x.operands[1], shape=shape, dimensions=tuple(gone))
         return w.transpose(made, tuple([sorted(left).index(d) for d in left]))
 
 

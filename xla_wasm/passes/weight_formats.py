@@ -15,7 +15,7 @@ from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.signature import leaf_of
 from ..hlo.types import limits
 from ..ops.control.simplify_counting import unchanged
-from ..ops.dot.stored import BLOCK, NIBBLE, WEIGHT_FORMAT
+from ..ops.dot.stored import BLOCK, NIBBLE
 from ..ops.reading import reads, record
 from ..writing.writer import Index, Writer
 
@@ -51,10 +51,7 @@ def store_weights(module: Module) -> None:
 
     Vectors stay as they are: biases and scales are few and count much.
     """
-    formats: dict[Place, str] = {}
-    for p in module.entry.parameters:
-        for index, name in p.attrs.pop(WEIGHT_FORMAT, ()):
-            formats[p, index] = name
+    formats = {(p, index): name for p in module.entry.parameters for index, name in p.marks.stored_leaves}
     if not formats:
         return
     summed = _Summed(module)
@@ -92,14 +89,14 @@ def _through(w: Writer, x: Instruction, name: str, dims: frozenset[int]) -> Inst
     sums = tuple(sorted(dims)) or (x.shape.rank - 1,)
 
     def spread(a: Instruction) -> Instruction:
-        a.attrs[WEIGHT_FORMAT] = name  # it is a part of the stored form
+        a.mark(weight_format=name)  # it is a part of the stored form
         return w.broadcast(a, x.shape.dimensions, tuple(d for d in range(x.shape.rank) if d not in sums))
 
     def greatest() -> Instruction:
         return w.reduce(w.unary("abs", x), w.scalar("f32", 0.0), sums, "maximum")
 
     if name != INT8:
-        made = w.convert(w.convert(x, name), "f32", **{WEIGHT_FORMAT: name})
+        made = w.convert(w.convert(x, name), "f32", weight_format=name)
         if name == "bf16" or not dims:
             return made
         # The kernels of products know no f16 that is not finite.
@@ -110,7 +107,7 @@ def _through(w: Writer, x: Instruction, name: str, dims: frozenset[int]) -> Inst
         return w.mul(made, spread(scale))
     scale = spread(w.mul(w.binary("maximum", greatest(), LEAST), 1 / INT8_MOST))
     whole = w.convert(w.unary("round-nearest-even", w.div(x, scale)), "s8")
-    return w.mul(w.convert(whole, "f32", **{WEIGHT_FORMAT: name}), scale)
+    return w.mul(w.convert(whole, "f32", weight_format=name), scale)
 
 
 def _in_blocks(w: Writer, x: Instruction, name: str, dim: int) -> Instruction:
@@ -126,11 +123,11 @@ def _in_blocks(w: Writer, x: Instruction, name: str, dim: int) -> Instruction:
     extreme = w.select(w.compare("GT", most, w.unary("negate", least)), most, least)
     small = w.compare("LT", w.unary("abs", extreme), LEAST)
     scale = w.select(small, w.like(extreme, LEAST), w.mul(extreme, 1 / INT4_LEAST))
-    scale.attrs[WEIGHT_FORMAT] = name
+    scale.mark(weight_format=name)
     kept = tuple(d for d in range(len(split)) if d != dim + 1)
     scaled = w.mul(blocks, w.broadcast(w.div(w.like(scale, 1.0), scale), split, kept))
     whole = w.convert(w.binary("minimum", w.unary("round-nearest-even", scaled), INT4_MOST), NIBBLE)
-    small_numbers = w.convert(w.reshape(whole, dims), "f32", **{WEIGHT_FORMAT: name})
+    small_numbers = w.convert(w.reshape(whole, dims), "f32", weight_format=name)
     return w.mul(small_numbers, w.reshape(w.broadcast(scale, split, kept), dims))
 
 

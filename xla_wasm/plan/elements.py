@@ -21,7 +21,6 @@ from ..lowering.kernel_writer import KernelWriter
 from ..lowering.source import Scratch, Source, pin
 from ..lowering.table import ELEMENTAL, ELEMENTWISE, KERNELS, LANES
 from ..ops.reading import record
-from ..ops.reduce.lower_best import best
 from ..ops.reduce.lower_columns import ColumnSums, columns, columns_in_memory, columns_together
 from ..ops.reduce.monoids import monoid
 from ..target import V8
@@ -268,8 +267,7 @@ def in_rows(case: _Case) -> Kernel | None:
     rows = len(dims) - len(root.attrs["dimensions"])
     if not rows or 0 in dims or dims[-1] < LONG_ROW or any(record(x).accumulates for x in case.expression.inner[:-1]):
         return None
-    along = monoid(root.called[0]) is not None if root.shape.is_array else best(root) is not None
-    return Rows(case.expression, dims, rows, ()) if along else None
+    return Rows(case.expression, dims, rows, ()) if root.marks.best or monoid(root.called[0]) else None
 
 
 def by_routine(case: _Case) -> Kernel | None:

@@ -14,7 +14,7 @@ from ..hlo.index_map import IndexMap
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind, Read
 from ..lowering.table import has_kernel, is_expression
-from ..ops.dot.stored import WEIGHT_FORMAT, is_widening, reads_converted
+from ..ops.dot.stored import is_widening, reads_converted
 from ..ops.reading import reads, record
 from .cost import MAX_OPERATIONS, MAX_PLACES, RECOMPUTED, UNKNOWN, operations_left, recompute
 
@@ -98,7 +98,7 @@ def _is_shared(x: Instruction, readers: Readers) -> bool:
 
 def _is_stored(x: Instruction, readers: Readers) -> bool:
     """It is a weight as it is stored, of which elements are looked up, or its scales."""
-    return WEIGHT_FORMAT in x.attrs and not is_widening(x)
+    return x.marks.weight_format != "" and not is_widening(x)
 
 
 def _is_heavy(x: Instruction, readers: Readers) -> bool:

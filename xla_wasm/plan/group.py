@@ -14,7 +14,6 @@ from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
 from ..lowering.table import is_expression
 from ..ops.reading import reads, record
-from ..ops.request import REQUEST
 from .cost import MAX_GROUP, MAX_MEMBERS
 from .fuse import is_reduction, reduces_rows
 
@@ -107,7 +106,7 @@ def effects(computation: Computation) -> list[Instruction]:
 
 
 def _asks_host(x: Instruction) -> bool:
-    return REQUEST in x.attrs or record(x).control and any(effects(c) for c in x.called)
+    return x.marks.request is not None or record(x).control and any(effects(c) for c in x.called)
 
 
 def _reads(

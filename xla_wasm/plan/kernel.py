@@ -206,7 +206,7 @@ def _own_key(x: Instruction, cache: KernelCache) -> Any:
     if x.literal is not None:
         attrs = bytes(x.literal.data) if x.shape.bytes <= 64 else (repr(x.literal.splat_value()), x.shape.bytes)
     else:
-        attrs = tuple((k, v) for k, v in x.attrs.items() if k not in ("sharding", "backend_config"))
+        attrs = x.marks, *((k, v) for k, v in x.attrs.items() if k not in ("sharding", "backend_config"))
     called = tuple(cache.computation_key(c) for c in x.called)
     return x.opcode, x.shape.element_type, tuple(s.dimensions for _, s in x.shape.leaves()), attrs, called
 

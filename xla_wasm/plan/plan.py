@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 from ..dataclass import dataclass, field
 from ..hlo.ir import Instruction
+from ..hlo.marks import Request
 from ..lines import Lines
 from ..loop.ir import Func
-from ..ops.request import Request
 from .buffer import Buffer, View
 from .kernel import Kernel
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from functools import partial
 
 from ..hlo.ir import Computation, Instruction
+from ..hlo.marks import Request
 from ..hlo.op import Kind
 from ..hlo.shape import Shape
 from ..hlo.types import TYPES
@@ -14,7 +15,6 @@ from ..lowering.table import is_expression
 from ..ops.collective.groups import COUNTS
 from ..ops.conv.plan import Depthwise
 from ..ops.reading import reads, record
-from ..ops.request import REQUEST
 from .buffer import View
 from .convolution import depthwise_of, winograd_of
 from .elements import kernel_of
@@ -104,8 +104,8 @@ class ComputationPlanner:
         rule = _PLACES.get(x.opcode)
         if rule is not None:
             return rule(self, x)
-        if REQUEST in x.attrs:
-            return self.request(x)
+        if x.marks.request:
+            return self.request(x, x.marks.request)
         alias = self.alias(x)
         return [alias] if alias is not None else self.kernel(x)
 
@@ -115,9 +115,8 @@ class ComputationPlanner:
         start = sum(len(list(s.leaves())) for s in whole.shape.tuple_shapes[: x.attrs["index"]])
         return self.views[whole][start : start + len(list(x.shape.leaves()))]
 
-    def request(self, x: Instruction) -> list[View]:
+    def request(self, x: Instruction, request: Request) -> list[View]:
         """Has the host do what the instruction asks for."""
-        request = x.attrs[REQUEST]
         results = [self.builder.view(shape, name=x.name) for _, shape in x.shape.leaves()]
         operands = [view for o in x.operands for view in self.views[o]]
         if request.kind == "exchange":
@@ -192,7 +191,8 @@ class ComputationPlanner:
             operands = x.operands[i : i + _MOST_OPERANDS]
             size = sum(o.shape.dimensions[d] for o in operands)
             shape = x.shape.with_dimensions((*x.shape.dimensions[:d], size, *x.shape.dimensions[d + 1 :]))
-            part = Instruction(x.name, x.opcode, shape, operands, x.attrs)
+            part = x.on(operands)
+            part.shape = shape
             expression = Expression(self.builder.cache, [part], self.available)
             view = View(whole.buffer, whole.dtype, shape.dimensions, whole.strides, place)
             kernel = kernel_of(self.builder.cache, expression, strides=whole.strides)

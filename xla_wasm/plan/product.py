@@ -22,7 +22,7 @@ from ..lowering.elemental import Elemental
 from ..lowering.source import Source, place
 from ..lowering.source import store as store_element
 from ..lowering.table import ELEMENTAL
-from ..ops.dot.stored import BLOCK, FEW_ROWS, WEIGHT_FORMAT, reads_converted, stored_type
+from ..ops.dot.stored import BLOCK, FEW_ROWS, reads_converted, stored_type
 from ..ops.reading import reads, record
 from ..target import Target
 from .buffer import View
@@ -196,7 +196,7 @@ def _types(x: Instruction, left: str, narrow: bool, rows: int) -> tuple[Types | 
     if not paired and dtype not in PRODUCT_TYPES:
         return None, 1
     source = stored_type(rhs) if narrow else operand
-    keeps = paired or WEIGHT_FORMAT in rhs.attrs or rows <= FEW_ROWS
+    keeps = paired or rhs.marks.weight_format or rows <= FEW_ROWS
     return Types(left, source if keeps else operand, dtype, dtype, pairs=paired), 2 if paired else 1
 
 

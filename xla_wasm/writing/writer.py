@@ -104,6 +104,13 @@ class Writer:
         made.called = [*(x.called if called is None else called)]
         return self.keep(made)
 
+    def again(self, x: Instruction, *operands: Instruction, **changed: Any) -> Instruction:
+        """As `op`: an instruction's operation on these operands, with its marks, and with its attributes and called
+        computations where no others are given."""
+        made = self.op(x.opcode, *operands, **{"called": x.called, **x.attrs, **changed})
+        made.marks = x.marks
+        return made
+
     def keep(self, x: Instruction) -> Instruction:
         """Puts an instruction that is there already in this place."""
         self.made.append(x)
@@ -162,9 +169,14 @@ class Writer:
     def select(self, condition: Instruction, a: Instruction, c: Instruction | int | float) -> Instruction:
         return self.op("select", condition, a, self.like(a, c))
 
-    def convert(self, a: Instruction, dtype: str, **noted: Any) -> Instruction:
-        """`noted` are attributes of the conversion."""
-        return a if a.shape.element_type == dtype else self.op("convert", a, dtype=dtype, **noted)
+    def convert(self, a: Instruction, dtype: str, weight_format: str = "") -> Instruction:
+        """The conversion, if there is one, has the mark `weight_format`."""
+        if a.shape.element_type == dtype:
+            return a
+        made = self.op("convert", a, dtype=dtype)
+        if weight_format:
+            made.mark(weight_format=weight_format)
+        return made
 
     def bitcast_convert(self, a: Instruction, dtype: str) -> Instruction:
         return a if a.shape.element_type == dtype else self.op("bitcast-convert", a, dtype=dtype)
@@ -298,7 +310,7 @@ class Writer:
         bound = dict(zip(computation.parameters, arguments))
 
         def copied(y: Instruction, operands: list[Instruction]) -> Instruction:
-            return self.op(y.opcode, *operands, called=y.called, shape=y.shape, **y.attrs)
+            return self.again(y, *operands, shape=y.shape)
 
         return walk(computation.instructions, copied, bound)[computation.root]
 

@@ -18,7 +18,7 @@ from ...writing.writer import Rule, Writer
 from ..reduce.monoids import monoid
 from .expand_exchange import Route, exchange
 from .expand_groups import Group, device, group_of, looked_up, own_device
-from .groups import DEVICES, NOBODY, listed, mode, stated_size
+from .groups import NOBODY, listed, marked_devices, mode, stated_size
 
 _BLOCKS = 32 * 1024
 """Bytes from which on each device combines one block and hands it on, instead of combining everything itself."""
@@ -29,12 +29,12 @@ def _rows(count: int, shape: Shape) -> Shape:
 
 
 def _group(e: Writer, x: Instruction) -> Group:
-    return group_of(e, x, x.attrs[DEVICES])
+    return group_of(e, x, marked_devices(x))
 
 
 def _alone(x: Instruction) -> bool:
     """Returns True if every device is the only one in its group, whatever it is."""
-    groups, devices = listed(x), x.attrs[DEVICES]
+    groups, devices = listed(x), marked_devices(x)
     kind = mode(x)
     inner = devices.partitions if kind == "cross_replica_and_partition" else 1
     if groups:

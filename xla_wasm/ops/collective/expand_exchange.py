@@ -15,10 +15,10 @@ from typing import Any
 
 from ...dataclass import dataclass
 from ...hlo.ir import Instruction
+from ...hlo.marks import Request
 from ...hlo.shape import Shape
 from ...writing.writer import Writer
 from ..hostio.transfers import is_between_devices
-from ..request import REQUEST, Request
 
 TARGET = "xla_wasm.exchange"
 
@@ -76,5 +76,5 @@ def exchange(
         custom_call_has_side_effect=True,
     )
     made.name = x.name
-    made.attrs[REQUEST] = request
+    made.mark(request=request)
     return e.elements(made)

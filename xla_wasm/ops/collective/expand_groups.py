@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from ...dataclass import dataclass
 from ...hlo.ir import Instruction
+from ...hlo.marks import Devices
 from ...writing.writer import Writer
-from .groups import MOST, Devices, listed, mode
+from .groups import MOST, listed, mode
 
 
 @dataclass(frozen=True, slots=True)

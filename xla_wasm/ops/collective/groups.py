@@ -1,14 +1,15 @@
 """The devices that take part in a collective together, as the module names them.
 
 A device is a replica and a partition. The numbers of both, and of the device's own, are known when the program runs
-(`expand_groups.py`); the module may fix the numbers of replicas and partitions before (`Devices`).
+(`expand_groups.py`); the module may fix the numbers of replicas and partitions before (`hlo.marks.Devices`).
 """
 
 from __future__ import annotations
 
-from ...dataclass import dataclass, replace
+from ...dataclass import replace
 from ...errors import UnsupportedError, VerifyError, counted
 from ...hlo.ir import Instruction, Module
+from ...hlo.marks import Devices
 from ..hostio.transfers import by_partition, is_between_devices, pairs
 
 MOST = 64
@@ -30,31 +31,12 @@ _BY_CHANNEL = (
 )
 """With a channel these have partitions in their groups; the others replicas, each with all its partitions."""
 
-DEVICES = "devices"
-"""The attribute in which the compiler notes the `Devices` at every instruction that depends on them."""
-
 COUNTS = ("replica-id", "partition-id", "replica-count", "partition-count")
 """The numbers that tell a program its device, in the order of the configuration block. The last two opcodes exist in
 expansions only."""
 
 FIRST_DEVICE = (0, 0, 1, 1)
 """The same of the only device, which a program is for unless the host says otherwise."""
-
-
-@dataclass(frozen=True, slots=True)
-class Devices:
-    """The devices that a program runs on. None: known only when it runs."""
-
-    replicas: int | None = None
-    partitions: int | None = None
-    least: int = 1
-    most: int | None = None
-    axis: str = "replicas"
-    """The axis along which a bare number of devices counts."""
-
-    @property
-    def total(self) -> int | None:
-        return None if self.replicas is None or self.partitions is None else self.replicas * self.partitions
 
 
 def mode(x: Instruction) -> str:
@@ -107,6 +89,12 @@ def check_count(where: str, devices: int) -> None:
         raise UnsupportedError(
             f"{where}: it is for {devices} devices; programs that are divided among devices run on at most {MOST_FIXED}"
         )
+
+
+def marked_devices(x: Instruction) -> Devices:
+    """The devices that an instruction which depends on them is marked with."""
+    assert x.marks.devices is not None, x.where
+    return x.marks.devices
 
 
 def depends(x: Instruction) -> bool:

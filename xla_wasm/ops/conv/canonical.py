@@ -13,7 +13,7 @@ from ...writing.writer import Rule, Writer
 from ..dot.canonical_integers import even, narrowed, product_types
 from ..dot.stored import LONG_ROW
 from ..window.canonical import padding
-from .plan import WINOGRAD, depthwise, depthwise_of, winograd_tile, winograd_tile_of
+from .plan import depthwise, depthwise_of, winograd_tile, winograd_tile_of
 
 
 def _convolution(w: Writer, x: Instruction) -> Instruction:
@@ -79,22 +79,25 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
     out = tuple([dims[d] for d in order])
     bare = tuple([replace(side, window_reversal=False) for side in window])
     shape = sums, image.shape.dimensions, kernel.shape.dimensions, out, groups, bare
-    if padded and depthwise_of(*shape) is None and not winograd_tile_of(x.attrs.get(WINOGRAD, 0), *shape):
+    if padded and depthwise_of(*shape) is None and not winograd_tile_of(x.marks.winograd, *shape):
         zero = w.scalar(image.shape.element_type, 0)
         zero.name = f"{x.name}.zero"
         image = w.pad(image, zero, [PaddingDimension(), *map(padding, window), PaddingDimension()])
         bare = tuple([WindowDimension(side.size, side.stride, window_dilation=side.window_dilation) for side in window])
-    attrs = x.attrs | {
-        "window": Window(bare),
-        "dim_labels": canonical,
-        "feature_group_count": groups,
-        "batch_group_count": 1,
-    }
     if operands == PAIRED:
         image, kernel = even(w, image, image.shape.rank - 1), even(w, kernel, kernel.shape.rank - 2)
         image, kernel = w.convert(image, operands), w.convert(kernel, operands)
-    made = w.convert(w.op("convolution", image, kernel, dtype=sums, **attrs), dtype)
-    return w.reshape(w.transpose_back(made, order), x.shape.dimensions)
+    made = w.again(
+        x,
+        image,
+        kernel,
+        dtype=sums,
+        window=Window(bare),
+        dim_labels=canonical,
+        feature_group_count=groups,
+        batch_group_count=1,
+    )
+    return w.reshape(w.transpose_back(w.convert(made, dtype), order), x.shape.dimensions)
 
 
 def _with_depth(n: ConvolutionDimensionNumbers) -> ConvolutionDimensionNumbers:

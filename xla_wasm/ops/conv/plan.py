@@ -159,10 +159,6 @@ def _is_thin(dtype: str, inputs: int, features: int, groups: int) -> bool:
     return groups > 1 and fits and features % 4 == 0 and dtype != "f64"
 
 
-WINOGRAD = "winograd"
-"""The attribute of a convolution that says in tiles of how many results a side its products may be taken; the caller
-decides."""
-
 _LEAST = 16
 """Features, of image and result, from which transforms cost less than they save."""
 _MOST_PADDING = 2
@@ -173,11 +169,11 @@ _FEW = 12
 def winograd_tile(x: Instruction) -> int:
     """In tiles of how many results a side the product `x`, of canonical order of dimensions, is to be computed by
     Winograd's algorithm; 0: directly."""
-    if x.opcode != "convolution" or not x.attrs.get(WINOGRAD):
+    if x.opcode != "convolution" or not x.marks.winograd:
         return 0
     image, kernel = (o.shape.dimensions for o in x.operands)
     groups, window = x.attrs["feature_group_count"], x.attrs["window"].dimensions
-    return winograd_tile_of(x.attrs[WINOGRAD], x.shape.element_type, image, kernel, x.shape.dimensions, groups, window)
+    return winograd_tile_of(x.marks.winograd, x.shape.element_type, image, kernel, x.shape.dimensions, groups, window)
 
 
 def winograd_tile_of(

@@ -6,13 +6,12 @@ from ...errors import UnsupportedError, XlaWasmError
 from ...hlo.ir import Instruction
 from ...lowering.table import is_routine
 from ...writing.writer import Rule, Writer
-from ..request import REQUEST
 from . import expand_registry as registry
 
 
 def _custom_call(e: Writer, x: Instruction) -> Instruction:
     target = x.attrs["custom_call_target"]
-    if x.attrs.get(REQUEST) or is_routine(target):
+    if x.marks.request or is_routine(target):
         return x
     rule = registry.find(target)
     if rule is None:

@@ -16,7 +16,6 @@ from ...host.arrays import narrowed
 from ...writing.writer import Writer
 from ..dtypes import DTYPES, Value, fits, nested
 from ..linalg.reference import ROUTINES
-from ..request import REQUEST
 from ..table import OPS
 from . import callback
 from . import expand_registry as registry
@@ -89,7 +88,6 @@ def _expanded(instr: Instruction, rule: Callable[[Writer, Instruction], Instruct
     operands = [o if o.opcode == "constant" else p for o, p in zip(instr.operands, parameters)]
     copy = Instruction(instr.name, instr.opcode, instr.shape, operands, dict(instr.attrs), instr.called, instr.metadata)
     copy.frontend_attributes = instr.frontend_attributes
-    copy.attrs.pop(REQUEST, None)
     made: list[Instruction] = []
     computations: list[Computation] = []
     root = rule(Writer(copy, made, computations), copy)

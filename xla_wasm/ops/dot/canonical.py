@@ -11,7 +11,7 @@ from ...hlo.types import PAIRED
 from ...writing.writer import Rule, Writer
 from .canonical_integers import even, narrowed, product_types
 from .record import free_dimensions
-from .stored import is_widening, noted_format
+from .stored import is_widening
 
 _ROW = 16
 """Elements of a row that is worth the vectors along it."""
@@ -62,7 +62,7 @@ def _dot(w: Writer, x: Instruction) -> Instruction:
     c = arranged(w, c, other_batches, other, right)
     if dtype == PAIRED:
         a, c = even(w, a, rank + 1), even(w, c, rank)
-    a, c = (w.convert(side, dtype, **noted_format(o)) for side, o in ((a, lhs), (c, rhs)))
+    a, c = (w.convert(side, dtype, weight_format=o.marks.weight_format) for side, o in ((a, lhs), (c, rhs)))
     product = w.op(
         "dot", a, c, dtype=sums, dot_dimension_numbers=canonical, precision_config=x.attrs.get("precision_config")
     )

@@ -139,7 +139,7 @@ def in_floats(e: Writer, x: Instruction) -> Instruction:
     if "float" not in kinds[:2] or kinds[2] in ("float", "complex"):
         return x
     floats = wider(x.operands[0].shape.element_type, x.operands[1].shape.element_type)
-    return e.convert(e.op(x.opcode, *x.operands, dtype=floats, **x.attrs), x.shape.element_type)
+    return e.convert(e.again(x, *x.operands, dtype=floats), x.shape.element_type)
 
 
 EXPAND: dict[str, Rule] = {"ragged-dot": _ragged_dot, "scaled-dot": _scaled_dot, "dot": in_floats}

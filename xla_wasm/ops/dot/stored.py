@@ -7,10 +7,6 @@ from math import prod
 from ...hlo.ir import Instruction
 from ...hlo.types import BYTES, PAIRED, TYPES
 
-WEIGHT_FORMAT = "weight_format"
-"""An attribute: of parameters, pairs of a leaf's index and the format it is stored in; of conversions, the format of
-what they convert; of anything else, the format that it is a part of, so that it is kept."""
-
 WIDENED = {PAIRED: BYTES, "f32": ("bf16", "f16", "s8", "u8")}
 """Types of operands, and those that the kernels of products widen to them when they load; f16 without infinities and
 NaN."""
@@ -47,11 +43,6 @@ def is_widening(x: Instruction) -> bool:
     return source.bits <= _BITS and source.bits < target.bits and source.kind in ("signed", "unsigned", "float")
 
 
-def noted_format(x: Instruction) -> dict[str, str]:
-    """The format that is noted at an instruction, as the attribute that it is."""
-    return {WEIGHT_FORMAT: x.attrs[WEIGHT_FORMAT]} if WEIGHT_FORMAT in x.attrs else {}
-
-
 def stored_type(x: Instruction) -> str:
     """The type that a kernel reads an operand of a product in, if that is made as its instruction says: that which it
     is converted from.
@@ -60,7 +51,7 @@ def stored_type(x: Instruction) -> str:
     """
     dtype = x.shape.element_type
     source = x.operands[0].shape.element_type if x.opcode == "convert" else ""
-    return source if source in WIDENED.get(dtype, ()) and (source != "f16" or WEIGHT_FORMAT in x.attrs) else dtype
+    return source if source in WIDENED.get(dtype, ()) and (source != "f16" or x.marks.weight_format) else dtype
 
 
 def reads_converted(x: Instruction) -> bool:

@@ -99,7 +99,7 @@ def _flagged(
 
     dims = operands[0].shape.dimensions
     called = [w.computation("flagged", [*shapes[:count], PRED, *shapes[count:], PRED], update)]
-    made = w.op("scatter", *operands, w.full("pred", dims, 0), indices, *updates, flags, called=called, **x.attrs)
+    made = w.again(x, *operands, w.full("pred", dims, 0), indices, *updates, flags, called=called)
     parts = w.elements(made)[:count]
     return w.tuple(parts) if x.shape.is_tuple else parts[0]
 

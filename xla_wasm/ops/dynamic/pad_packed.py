@@ -9,7 +9,6 @@ from ...hlo.ir import Instruction
 from ...hlo.shape import Shape
 from ..hostio.transfers import is_between_devices
 from ..reading import record
-from ..request import REQUEST
 from .pad_arrays import Extent, Padded, Size, SizeWriter, static, whole
 
 
@@ -66,7 +65,7 @@ def passing(x: Instruction) -> Passing | None:
     """The rule of an instruction that passes values on; None for any other."""
     if record(x).control:
         return _control
-    if REQUEST in x.attrs:
+    if x.marks.request:
         return _request
     return _transfer if x.opcode == "recv" or is_between_devices(x) else None
 

@@ -70,7 +70,7 @@ def _ignoring(w: SizeWriter, x: Instruction, live: Instruction | None) -> Instru
             ],
         )
     called = [_of_present(w, x.called[0], count)]
-    made = w.op(x.opcode, *arrays, live, *inits, w.scalar("pred", 1), called=called, **x.attrs)
+    made = w.again(x, *arrays, live, *inits, w.scalar("pred", 1), called=called)
     parts = w.elements(made)[:count]
     return w.tuple(parts) if x.shape.is_tuple else parts[0]
 
@@ -160,7 +160,7 @@ def _sort(w: SizeWriter, x: Instruction, extents: list[Extent]) -> Padded:
 
     shapes = [p.shape for p in comparator.parameters]
     called = [w.computation("counted", [*shapes, PRED, PRED], compare)]
-    parts = w.elements(w.op("sort", *x.operands, live, called=called, **x.attrs))[:-1]
+    parts = w.elements(w.again(x, *x.operands, live, called=called))[:-1]
     return Padded(w.tuple(parts) if x.shape.is_tuple else parts[0], extent)
 
 

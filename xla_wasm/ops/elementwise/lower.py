@@ -11,7 +11,6 @@ from ...hlo.types import TYPES
 from ...loop import math
 from ...loop.builder import NARROW, Builder, is_float
 from ...loop.ir import Val
-from .fraction import FRACTION
 
 Lower = Callable[..., Any]
 """Gives a Val; of a complex result its two parts in a list."""
@@ -28,7 +27,7 @@ def _function(b: Builder, x: Instruction, *operands: Val) -> Val:
     """A transcendental function, by its polynomial for the type."""
     if x.opcode not in math.FUNCTIONS.get(operands[0].dtype, {}):
         raise UnsupportedError(f"{x.where}: {x.opcode} of {operands[0].dtype} is not supported yet")
-    if FRACTION in x.attrs:
+    if x.marks.fraction:
         return math.log1p_of_fraction(b, *operands)
     return math.function(b, x.opcode, *operands)
 

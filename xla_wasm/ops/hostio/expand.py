@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ...hlo.ir import Instruction
+from ...hlo.marks import Devices, Request
 from ...hlo.shape import Shape
 from ...writing.writer import Rule, Writer
 from ..collective.expand_exchange import Route, exchange
 from ..collective.expand_groups import device, looked_up, number, own_device
-from ..collective.groups import DEVICES, Devices, mode
-from ..request import REQUEST, Request
+from ..collective.groups import marked_devices, mode
 from .transfers import host_name, is_between_devices, pairs
 
 TARGET = "xla_wasm.host"
@@ -30,7 +30,7 @@ def _ask(
     given, wanted = (leaves, ()) if operands else ((), leaves)
     request = Request(kind, target, operands=given, results=wanted)
     made = e.op("custom-call", *operands, shape=shape, custom_call_target=TARGET, custom_call_has_side_effect=True)
-    made.attrs[REQUEST] = request
+    made.mark(request=request)
     made.name = e.x.name  # by which errors of the host call it
     return made
 
@@ -108,7 +108,7 @@ def _partners(e: Writer, x: Instruction, end: int) -> Instruction:
     -1."""
     listed = pairs(x)
     if listed is None:
-        return _other(e, x.attrs[DEVICES])
+        return _other(e, marked_devices(x))
     rows: list[tuple[int, ...]] = [()] * (max((pair[end] for pair in listed), default=-1) + 1)
     for pair in listed:
         rows[pair[end]] = (pair[1 - end],)

@@ -7,7 +7,6 @@ from collections.abc import Hashable, Iterable
 
 from ...errors import VerifyError
 from ...hlo.ir import Computation, Instruction, Module
-from ..request import REQUEST
 
 PAIRS = "_xla_send_recv_source_target_pairs"
 RENDEZVOUS = "_xla_host_transfer_rendezvous"
@@ -79,7 +78,7 @@ def complete(module: Module) -> None:
         if x.opcode in ("send-done", "recv-done"):
             start = starts.of(x)
             x.frontend_attributes = {**start.frontend_attributes, **x.frontend_attributes}
-            x.attrs = {**x.attrs, **start.attrs}
+            x.attrs, x.marks = {**x.attrs, **start.attrs}, start.marks
 
 
 class Order:
@@ -123,7 +122,7 @@ class Order:
         if is_between_devices(x):
             return {(x.opcode, x.attrs["channel_id"]): None}
         own: dict[Hashable, None] = {}
-        if x.opcode in _HOST or REQUEST in x.attrs or x.attrs.get("custom_call_has_side_effect"):
+        if x.opcode in _HOST or x.marks.request or x.attrs.get("custom_call_has_side_effect"):
             own["host"] = None
         for c in x.called:
             if c not in self._chains:

@@ -59,7 +59,7 @@ def _reduce(e: Writer, x: Instruction) -> Instruction:
     window = windows(x)
     if window is not None:
         first = e.results(e.op("reduce-window", *x.operands, called=x.called, window=window))
-        return e.op("reduce", *first, *inits, called=x.called, **x.attrs)
+        return e.again(x, *first, *inits)
     return x if applies(x.called[0]) else _loops(e, x)
 
 

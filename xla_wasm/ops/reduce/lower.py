@@ -12,8 +12,8 @@ from ...loop.builder import Builder, is_float
 from ...loop.ir import Val
 from ...loop.nest import fold
 from ...lowering.elemental import Elemental
+from .lower_best import NOWHERE
 from .lower_best import Running as Search
-from .lower_best import best
 from .lower_running import Running, neutral_value, running
 from .monoids import monoid
 
@@ -61,9 +61,9 @@ def _reduce(e: Elemental, x: Instruction, index: Index) -> Val | list[Val]:
         return operand_index(x, index, inner)
 
     b = e.b
-    opcode = monoid(reducer) if count == 1 else None
-    if count == 2 and 0 not in sizes:
-        found = _search(e, x, index, inits)
+    opcode = monoid(reducer)
+    if x.marks.best is not None:
+        found = _search(e, x, index, inits, x.marks.best)
         if found is not None:
             return found
 
@@ -92,17 +92,16 @@ def _reduce(e: Elemental, x: Instruction, index: Index) -> Val | list[Val]:
     return results if x.shape.is_tuple else results[0]
 
 
-def _search(e: Elemental, x: Instruction, index: Index, inits: list[Val]) -> list[Val] | None:
-    """The best number of a row and its place, in lanes; None where the reduction looks for something else, or lanes
-    would hold one number."""
+def _search(e: Elemental, x: Instruction, index: Index, inits: list[Val], best: str) -> list[Val] | None:
+    """The best number of a row and its place, in lanes; None where these would hold one number, or the row is too
+    long."""
     b, (operand, places) = e.b, x.operands[:2]
-    (size,) = (operand.shape.dimensions[d] for d in x.attrs["dimensions"]) if len(x.attrs["dimensions"]) == 1 else (0,)
+    size = operand.shape.dimensions[x.attrs["dimensions"][0]]
     lanes = b.lanes_at(index)
     along = b.vector is None and size >= _SEARCHED * b.lanes
-    found = best(x) if along or lanes > 1 else None
-    if found is None:
+    if not along and lanes == 1 or size >= NOWHERE:
         return None
-    r = Search(b, operand.shape.element_type, found.greatest)
+    r = Search(b, operand.shape.element_type, best)
 
     def number(i: Affine, lanes: int) -> Val:
         return b.splat(e.value(operand, operand_index(x, index, (i,))), lanes)

@@ -1,152 +1,14 @@
-"""The greatest or least of a row and its place, as argmax asks for it: which reductions are that, and how they go in
-lanes."""
+"""The search for the greatest or least of a row and its place in lanes (see `passes/searches.py`)."""
 
 from __future__ import annotations
 
-from itertools import product
-
 from ...dataclass import dataclass
-from ...hlo.ir import Computation, Instruction
-from ...hlo.types import TYPES, limits
-from ...loop.affine import Affine, Index
 from ...loop.builder import WIDE, Builder, is_float
-from ...loop.ir import Block, Loop, Val
-from ...lowering.source import place
-from ..reading import reads, record
+from ...loop.ir import Val
 from .lower_running import neutral_value
 
 NOWHERE = 1 << 30
 """A place behind all elements."""
-
-# How two numbers lie to each other: a before b, and what is not a number.
-_LESS, _EQUAL, _GREATER, _A_NONE, _B_NONE, _BOTH_NONE = range(6)
-
-_HOLDS = {"LT": (_LESS,), "LE": (_LESS, _EQUAL), "EQ": (_EQUAL,), "GE": (_GREATER, _EQUAL), "GT": (_GREATER,)}
-_MIRRORED = {_LESS: _GREATER, _GREATER: _LESS, _A_NONE: _B_NONE, _B_NONE: _A_NONE}
-
-
-@dataclass(frozen=True, slots=True)
-class Best:
-    """The aim of a reduction: the first of the greatest, or of the least; a NaN goes before all numbers."""
-
-    greatest: bool
-
-
-def best(x: Instruction) -> Best | None:
-    """Returns the aim of a reduction of an array and its elements' places along one dimension; None of any other."""
-    if len(x.operands) != 4 or len(x.attrs["dimensions"]) != 1:
-        return None
-    operand, places = x.operands[:2]
-    dtype, number = operand.shape.element_type, places.shape.element_type
-    (d,) = x.attrs["dimensions"]
-    count = operand.shape.dimensions[d]
-    ordered = TYPES[dtype].kind in ("float", "signed", "unsigned") and dtype != "u64"
-    if (
-        not ordered
-        or count >= NOWHERE
-        or TYPES[number].kind not in ("signed", "unsigned")
-        or count - 1 > limits(number)[1]
-    ):
-        return None
-    loop = Loop(count, 1, 1, False, Block(1))
-    along = Affine(0, ((loop, 1),))
-    if _coordinate(places, tuple(along if i == d else Affine() for i in range(operand.shape.rank)), count) != along:
-        return None
-    return next(
-        (
-            Best(greatest)
-            for greatest in (True, False)
-            if _looks_for(x.called[0], TYPES[dtype].kind == "float", greatest)
-        ),
-        None,
-    )
-
-
-def _coordinate(x: Instruction, index: Index, count: int) -> Affine | None:
-    """Returns the element at an index of an array of places, which are less than `count`; None if it is unknown."""
-    if x.opcode == "iota":
-        return index[x.attrs["iota_dimension"]]
-    if x.opcode == "convert" and TYPES[x.operands[0].shape.element_type].kind in ("signed", "unsigned"):
-        return (
-            _coordinate(x.operands[0], index, count)
-            if count - 1 <= limits(x.operands[0].shape.element_type)[1]
-            else None
-        )
-    at = place(reads(x)[0].map, index) if record(x).view else None
-    return None if at is None else _coordinate(x.operands[0], at, count)
-
-
-def _looks_for(reducer: Computation, none: bool, greatest: bool) -> bool:
-    """Returns True if a reducer of (a, i) and (b, j) gives the better one, and of equal ones that which is first: tried
-    in every order that two numbers and two places can have. It may be made of comparisons, of logic and of choices
-    only, so there is nothing else to try."""
-    for numbers, places in product(range(6 if none else 3), range(3)):
-        made = _outcome(reducer, numbers, places)
-        if made is None:
-            return False
-        left = numbers in (_GREATER if greatest else _LESS, _A_NONE)
-        right = numbers in (_LESS if greatest else _GREATER, _B_NONE)
-        # Of two equal numbers either is the value; and the first place comes first.
-        wanted = (
-            {("a", "i")} if left else {("b", "j")} if right else {("a", "i"), ("b", "i")} if places == _LESS else None
-        )
-        if wanted is not None and made not in wanted:
-            return False
-    return True
-
-
-def _outcome(reducer: Computation, numbers: int, places: int) -> tuple[str, str] | None:
-    """Returns the parameters that a reducer chooses, a number's and a place's, where its numbers and places have this
-    order; None if it does anything else than choose."""
-    made: dict[Instruction, str | bool] = {}
-    for x in reducer.instructions:
-        if x.opcode == "tuple" and x is reducer.root:
-            value, at = (made[o] for o in x.operands)
-            return (
-                (value, at)
-                if value in ("a", "b") and at in ("i", "j") and isinstance(value, str) and isinstance(at, str)
-                else None
-            )
-        found = _chosen(x, [made[o] for o in x.operands], numbers, places)
-        if found is None:
-            return None
-        made[x] = found
-    return None
-
-
-def _chosen(x: Instruction, operands: list[str | bool], numbers: int, places: int) -> str | bool | None:
-    """Returns the parameter that an instruction of a reducer gives, or True or False for a condition; None for anything
-    else."""
-    if x.opcode == "parameter":
-        return "aibj"[x.attrs["parameter_number"]]
-    if x.opcode == "select" and isinstance(operands[0], bool):
-        return operands[1] if operands[0] else operands[2]
-    if x.opcode == "not" and isinstance(operands[0], bool):
-        return not operands[0]
-    if x.opcode in ("and", "or", "xor") and all(isinstance(o, bool) for o in operands):
-        p, q = operands
-        return bool(p and q if x.opcode == "and" else p or q if x.opcode == "or" else p != q)
-    if x.opcode in ("minimum", "maximum") and {*operands} <= {"i", "j"}:
-        p, q = operands
-        return p if (_order(p, q, numbers, places) == _LESS) == (x.opcode == "minimum") else q
-    if (
-        x.opcode == "compare"
-        and x.attrs.get("type") != "TOTALORDER"
-        and ({*operands} <= {"a", "b"} or {*operands} <= {"i", "j"})
-    ):
-        order = _order(operands[0], operands[1], numbers, places)
-        direction = x.attrs["direction"]
-        return order != _EQUAL if direction == "NE" else order in _HOLDS[direction]
-    return None
-
-
-def _order(p: str | bool, q: str | bool, numbers: int, places: int) -> int:
-    """Returns the order of two parameters, such as _LESS."""
-    if p == q:
-        none = p == "a" and numbers in (_A_NONE, _BOTH_NONE) or p == "b" and numbers in (_B_NONE, _BOTH_NONE)
-        return _BOTH_NONE if none else _EQUAL
-    order = numbers if p in ("a", "b") else places
-    return order if p in ("a", "i") else _MIRRORED.get(order, order)
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,12 +20,13 @@ class Running:
 
     b: Builder
     dtype: str
-    greatest: bool
+    opcode: str
+    """The operation that gives the better of two numbers: maximum or minimum."""
 
     def start(self, lanes: int) -> list[Val]:
         """The state before the first element."""
         b = self.b
-        worst = neutral_value(b, "maximum" if self.greatest else "minimum", self.dtype)
+        worst = neutral_value(b, self.opcode, self.dtype)
         state = [worst, b.const("s32", 0), b.const("s32", NOWHERE)]
         return [b.splat(v, lanes) for v in (state if is_float(self.dtype) else state[:2])]
 
@@ -187,7 +50,7 @@ class Running:
 
     def glance(self, lanes: int) -> list[Val]:
         """The state before the first element of a walk that looks for the best number only."""
-        worst = neutral_value(self.b, "maximum" if self.greatest else "minimum", self.dtype)
+        worst = neutral_value(self.b, self.opcode, self.dtype)
         state = [worst, self.b.const("pred", True)]
         return [self.b.splat(v, lanes) for v in (state if is_float(self.dtype) else state[:1])]
 
@@ -202,7 +65,7 @@ class Running:
         return [self._of(better, p[0], q[0]), *(b.and_(u, v) for u, v in zip(p[1:], q[1:]))]
 
     def _better(self, value: Val, extreme: Val) -> Val:
-        return self.b.gt(value, extreme) if self.greatest else self.b.lt(value, extreme)
+        return self.b.gt(value, extreme) if self.opcode == "maximum" else self.b.lt(value, extreme)
 
     def later(self, best: list[Val], others: list[Val]) -> tuple[Val, list[Val]]:
         """Returns a condition that is true if the best of later elements, each state one lane, is better than that so
@@ -238,7 +101,7 @@ class Running:
     def _of(self, better: Val | None, extreme: Val, value: Val) -> Val:
         b = self.b
         if is_float(self.dtype):
-            return b.pmax(extreme, value) if self.greatest else b.pmin(extreme, value)
+            return b.pmax(extreme, value) if self.opcode == "maximum" else b.pmin(extreme, value)
         if better is not None and self.dtype in WIDE:
             return b.select(better, value, extreme)
-        return b.max(extreme, value) if self.greatest else b.min(extreme, value)
+        return b.max(extreme, value) if self.opcode == "maximum" else b.min(extreme, value)

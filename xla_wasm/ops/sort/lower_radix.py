@@ -136,7 +136,7 @@ def _form(root: Instruction) -> list[object] | None:
         if x.called:
             attrs = x
         numbers[x] = len(numbers)
-        form.append((x.opcode, x.shape.without_layout(), attrs, [numbers[o] for o in x.operands]))
+        form.append((x.opcode, x.shape.without_layout(), attrs, x.marks, [numbers[o] for o in x.operands]))
     return form
 
 

@@ -59,7 +59,7 @@ def _number(computation: Computation, names: tuple[int, int], numbers: dict[obje
             parts = [-1, *sorted(own[o] for o in x.operands[0].operands)]
         elif x.opcode in MONOIDS or (x.opcode == "compare" and x.attrs["direction"] in ("EQ", "NE")):
             parts.sort()
-        key = (x.opcode, x.shape.without_layout(), repr(attrs), tuple(parts))
+        key = (x.opcode, x.shape.without_layout(), repr(attrs), x.marks, tuple(parts))
         own[x] = numbers.setdefault(key, len(numbers))
     return own[computation.root]
 
