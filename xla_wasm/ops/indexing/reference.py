@@ -63,8 +63,10 @@ def _window_positions(starts: Array, sizes: Sequence[int]) -> list[Array]:
 
 
 def _gather(instr: Instruction, operands: list[Value], call: Any) -> Value:
-    """Every index vector starts a slice, moved to lie inside the operand."""
+    """Every index vector starts a slice, moved to lie inside the operand; elements of an empty one are 0."""
     x, indices = operands
+    if not x.size:
+        return np.full(instr.shape.dimensions, 0, x.dtype)
     numbers, sizes = instr.attrs["gather_dimension_numbers"], instr.attrs["slice_sizes"]
     batching = list(zip(numbers.operand_batching_dims, numbers.start_indices_batching_dims))
     starts = _start_vectors(indices, numbers.index_vector_dim, numbers.start_index_map, batching, x.ndim)

@@ -112,6 +112,7 @@ SAMPLES: tuple[Sample, ...] = (
         name="operand used elsewhere",
     ),
     _gather(_TABLE, s32([[0], [4], [2]]), _TABLE[[0, 4, 2]], "rows", (1, 3), **_TAKE_ROWS),
+    _gather(_TABLE[:0].copy(), s32([[0], [4], [2]]), np.zeros_like(_TABLE[:3]), "of nothing", (0, 3), **_TAKE_ROWS),
     _gather(_TABLE, s32([[-1], [5], [100]]), _TABLE[[0, 4, 4]], "rows outside are moved inside", (1, 3), **_TAKE_ROWS),
     _gather(_ROW, u8([[255], [1]]), f32([50, 20]), "unsigned indices", (1,), **_TAKE),
     _gather(_ROW, u32([[2**32 - 1], [3]]), f32([50, 40]), "large unsigned indices", (1,), **_TAKE),
