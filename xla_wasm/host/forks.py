@@ -1,4 +1,4 @@
-"""What is made anew in a child of `os.fork`.
+"""The things that a child of `os.fork` makes anew.
 
 A child has only the thread that forked. Whatever its parent's other threads were in the middle of stays as it was for
 ever: locks that they held, runs and instances that were theirs, threads that wait for work.

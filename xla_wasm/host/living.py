@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class Living(Generic[T]):
-    """Those of the objects added that somebody else still holds.
+    """The objects added to it that somebody else still holds.
 
     When an object goes, a `WeakSet` runs a function of Python, in which an interrupt would be lost: here it is a method
     of a built-in type.
