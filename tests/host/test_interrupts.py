@@ -108,6 +108,7 @@ def test_the_command_while_it_imports(tmp_path: Path, where: str, command: str) 
     done = subprocess.run(
         [sys.executable, "-c", WHILE_IMPORTING, where, *command.split()],
         capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
         text=True,
         cwd=tmp_path,
         timeout=_LONG,
