@@ -92,6 +92,22 @@ def test_while_another_thread_runs(method: str, threads: bool) -> None:
             assert child(lambda: works(exe)) == 0
 
 
+def test_errors_that_are_kept() -> None:
+    """They hold runs that are over, of which there is nothing to make anew."""
+
+    def call(x: Array) -> Array:
+        raise ValueError("no more")
+
+    failing, exe, kept = endless_after(call), endless(), []
+    for _ in range(10):
+        with pytest.raises(xla_wasm.RunError, match="no more") as error:
+            failing.run_replicated([[ENDS]] * 2)
+        kept.append(error)
+    with under_way(exe, lambda: exe.run_replicated([[STARTS]] * 2)):
+        assert child(lambda: works(exe)) == 0
+    assert len(kept) == 10
+
+
 def locks() -> list[tuple[Any, str]]:
     """All locks in attributes of the host's and `jit`'s objects, and in their modules, as pairs of an owner and a
     name."""

@@ -111,9 +111,9 @@ class _Run(Generic[T]):
 
     def _after_fork(self) -> None:
         """In a child the devices on other threads go no further, and their memory is as it was in the middle."""
-        for d in sorted({0, *self.unfinished}):
-            instance = self._instances[d]
-            if d in self._unclaimed or instance.permit.holder != get_ident():
+        for d, instance in enumerate(self._instances):  # none if it is over
+            is_lost = d in self._unclaimed or instance.permit.holder != get_ident()
+            if is_lost and (d == 0 or d in self.unfinished):
                 instance.sound = False
                 self._fail(d, RunError("os.fork, called while it ran, has left its thread in the parent process"))
                 self._end(d)
