@@ -3,12 +3,19 @@ however it ends."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 import pytest
 
 from tests.support import seeds
+from tests.support.paths import ROOT
+
+sys.path.insert(0, str(ROOT / "tools"))
+import pythons
+
+PYTHONS = ROOT / ".tools" / "pythons"
 
 IMPORTS = {
     "JAX first": "import jax\njax.jit(lambda x: x + 1)(1.0)\nimport xla_wasm\n",
@@ -120,3 +127,61 @@ def test_an_exception_that_ends_the_script_is_all_that_is_said(imports: str) -> 
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=300)
     assert done.returncode == 1 and done.stderr.count("Traceback") == 1
     assert done.stderr.splitlines()[-1].startswith("xla_wasm.errors.ArgumentError: 'm' takes 1 argument")
+
+
+CALLS = """
+import atexit
+atexit.register(lambda: registered and kept.call())
+import sys
+import numpy as np
+import xla_wasm
+TEXT = "HloModule m\\n\\nENTRY e {\\n  x = f32[4] parameter(0)\\n  ROOT y = f32[4] negate(x)\\n}\\n"
+x = np.ones(4, np.float32)
+class Kept:
+    def __init__(self):
+        self.exe = xla_wasm.load(xla_wasm.compile(xla_wasm.HloModule.from_text(TEXT)), timeout=60)
+        self.exe.run(x)
+        self.exe.run_replicated([[x], [x]])
+    def call(self, say=sys.stdout.write, expected=xla_wasm.RunError, x=x):
+        calls = {
+            "run": lambda: self.exe.run(x),
+            "run_replicated": lambda: self.exe.run_replicated([[x], [x]]),
+            "profile": lambda: self.exe.profile(x),
+            "input": lambda: self.exe.input("x"),
+            "clone": self.exe.clone,
+            "close": self.exe.close,
+        }
+        for name, call in calls.items():
+            try:
+                call()
+                said = "done"
+            except expected as error:
+                said = str(error)
+            say(name + ": " + said + "\\n")
+kept = Kept()
+registered = False
+"""
+FREED = "Kept.__del__ = lambda self, call=Kept.call: call(self)\n"
+REFUSED = "'m' is called while Python ends: call it before, or in a function of atexit"
+LAST = {
+    "freed with the script": (FREED, REFUSED),
+    "kept by a module that stays": (FREED + "np.kept = kept\ndel kept", REFUSED),
+    "a cycle that nobody collects": (FREED + "import gc\ngc.disable()\nkept.own = kept\ndel kept", REFUSED),
+    "atexit, registered before": ("registered = True", "done"),
+    "weakref.finalize": ("import weakref\nweakref.finalize(xla_wasm, kept.call)", "done"),
+}
+
+
+@pytest.mark.parametrize(
+    ("version", "last"),
+    [(v, last) for v in pythons.found() for last in (LAST if v == pythons.OWN else list(LAST)[::3])],
+)
+def test_calls_while_the_interpreter_ends(version: str, last: str) -> None:
+    """They do what they do at any time, as long as there are threads, and then raise an error of their own."""
+    script, said = LAST[last]
+    command = [str(pythons.python(PYTHONS, version)), "-c", CALLS + script]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(command, capture_output=True, text=True, timeout=300, env=environment, cwd=ROOT)
+    assert (done.returncode, done.stderr) == (0, "")
+    names = ("run", "run_replicated", "profile", "input", "clone")
+    assert done.stdout.splitlines() == [*(f"{name}: {said}" for name in names), "close: done"]

@@ -11,7 +11,9 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +21,10 @@ from jupyter_client.blocking.client import BlockingKernelClient
 from jupyter_client.manager import KernelManager
 
 import xla_wasm
+import xla_wasm.jax
 from tests.support.interrupts import ENDLESS, ENDS, STARTS, WAYS
 from tests.support.paths import ROOT
-from xla_wasm.host import stop, workers
+from xla_wasm.host import replicas, stop, workers
 from xla_wasm.host.instance import Instance
 
 sys.path.insert(0, str(ROOT / "tools"))
@@ -68,6 +71,50 @@ def test_the_command(tmp_path: Path) -> None:
     ended.cancel()
     assert process.returncode == 130, errors
     assert "Traceback" not in output + errors
+
+
+WHILE_IMPORTING = """
+import signal
+import sys
+from xla_wasm.command.cli import main
+where = sys.argv.pop(1)
+class Interrupts:
+    def find_spec(self, name, path=None, target=None):
+        if name == where:
+            signal.raise_signal(signal.SIGINT)
+sys.meta_path.insert(0, Interrupts())
+main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("where", "command"),
+    [
+        ("numpy", "run m.hlo --random-inputs"),
+        ("numpy._core.multiarray", "run m.hlo --random-inputs"),
+        ("ml_dtypes._finfo", "run m.hlo --random-inputs"),
+        ("wasmtime._ffi", "run m.hlo --random-inputs"),
+        ("numpy._core.umath", "check m.hlo"),
+        ("numpy._core.umath", "compile m.hlo --state x:0 --initial x=x.npy"),
+    ],
+)
+def test_the_command_while_it_imports(tmp_path: Path, where: str, command: str) -> None:
+    """NumPy's extension modules print the exception that comes then, and raise another one."""
+    (tmp_path / "m.hlo").write_text(
+        "HloModule m\nENTRY e {\n  x = f32[4] parameter(0)\n  y = f32[4] negate(x)\n"
+        "  ROOT t = (f32[4], f32[4]) tuple(y, y)\n}\n"
+    )
+    np.save(tmp_path / "x.npy", np.ones(4, np.float32))
+    done = subprocess.run(
+        [sys.executable, "-c", WHILE_IMPORTING, where, *command.split()],
+        capture_output=True,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        text=True,
+        cwd=tmp_path,
+        timeout=_LONG,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
 
 
 def test_the_timeout_of_the_command(tmp_path: Path) -> None:
@@ -159,7 +206,9 @@ def test_a_cancelled_task_ends_its_run() -> None:
     asyncio.run(main())
 
 
-def test_a_device_that_computes_ends_when_another_fails() -> None:
+@pytest.mark.parametrize("limits", [{}, {"timeout": 1000.0}, {"timeout": 1000.0, "fuel": 10**15}])
+def test_a_device_that_computes_ends_when_another_fails(limits: dict[str, Any]) -> None:
+    """At once, and not when its own time is over."""
     text = """HloModule m
 c { s = s32[] parameter(0)
   zero = s32[] constant(0)
@@ -179,9 +228,12 @@ ENTRY e {
         return i * 0
 
     options = xla_wasm.Options(host_calls=("fails",))
-    exe = xla_wasm.load(xla_wasm.compile(xla_wasm.HloModule.from_text(text), options), custom_calls={"fails": fails})
+    artifact = xla_wasm.compile(xla_wasm.HloModule.from_text(text), options)
+    exe = xla_wasm.load(artifact, custom_calls={"fails": fails}, **limits)
+    began = time.monotonic()
     with pytest.raises(xla_wasm.RunError, match="^device 1: .*no more"):
         exe.run_replicated([[np.int32(1)], [np.int32(-1)]])
+    assert time.monotonic() - began < 500
 
 
 def calling(waits: Callable[[np.ndarray], np.ndarray], size: int, **options: float) -> xla_wasm.Executable:
@@ -347,9 +399,12 @@ def test_runs_that_nobody_cancelled() -> None:
             futures.append(asyncio.run_coroutine_threadsafe(later(), loop))
             return x
 
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.2):
-                await endless_after(call).run_async(STARTS)
+        task = asyncio.create_task(endless_after(call).run_async(STARTS))
+        while not futures:
+            await asyncio.sleep(0.01)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
         is_cancelled = True
         await asyncio.wrap_future(futures[0])
 
@@ -454,6 +509,95 @@ def test_signals_reach_no_other_file(monkeypatch: pytest.MonkeyPatch) -> None:
         signal.signal(signal.SIGUSR1, before)
         for number in (reads, writes, others, mine):
             os.close(number)
+
+
+class _Late(queue.SimpleQueue[None]):
+    """A queue of which an exception comes between an item and whoever gets it, once."""
+
+    def __init__(self, error: type[BaseException]) -> None:
+        self.error: type[BaseException] | None = error
+        self.waits = threading.Event()
+
+    def get(self, *arguments: Any, **options: Any) -> None:
+        self.waits.set()
+        super().get(*arguments, **options)
+        if error := self.error:
+            self.error = None
+            raise error
+
+
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
+def test_an_exception_while_devices_end(monkeypatch: pytest.MonkeyPatch, error: type[BaseException]) -> None:
+    """Nobody waits for a device of which it has heard that it has ended."""
+    late = _Late(error)
+
+    def call(x: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+        if x > ENDS:
+            assert late.waits.wait(_LONG)
+        return x
+
+    exe = endless_after(call)
+    with monkeypatch.context() as patch:
+        patch.setattr(replicas, "SimpleQueue", lambda: late)
+        with pytest.raises(error):
+            exe.run_replicated([[ENDS], [ENDS + 1]])
+    assert [device[0][0] for device in exe.run_replicated([[ENDS], [ENDS + 1]])] == [ENDS, ENDS + 1]
+
+
+class _Mine(Exception):
+    """Raised by the program's own handler."""
+
+
+class _Handler:
+    """Each way to write one."""
+
+    def method(self, *_: object) -> None:
+        raise _Mine
+
+    __call__ = method
+
+
+@pytest.mark.parametrize("handler", [_Handler().method, _Handler(), partial(_Handler.method, None), "other"])
+@pytest.mark.parametrize("place", ["argument", "argument of a device", "function", "infeed", "outfeed", "jit"])
+def test_an_exception_of_a_handler_comes_out(handler: Any, place: str) -> None:
+    """Whatever was under way: what somebody else's function raises is another error, which says where."""
+
+    class Value:
+        shape, dtype = (), np.dtype(np.float32)
+
+        def __array__(self, *_: object, **__: object) -> np.ndarray[Any, Any]:
+            raises()
+            return np.float32(1)  # type: ignore[return-value]
+
+    def raises(*_: object) -> Any:
+        if handler == "other":
+            raise _Mine
+        signal.raise_signal(signal.SIGUSR1)
+
+    def run() -> object:
+        if place == "jit":
+            return xla_wasm.jax.jit(lambda x: x)(Value())
+        if place == "function":
+            return calling(raises, 4).run(STARTS)
+        if place == "argument":
+            return endless().run(Value())
+        if place == "argument of a device":
+            return endless().run_replicated([[ENDS], [Value()]])
+        feeds = "  t = token[] after-all()\n"
+        feeds += (
+            "  i = ((f32[]), token[]) infeed(t)\n  ROOT u = token[] get-tuple-element(i), index=1\n"
+            if place == "infeed"
+            else "  x = f32[] constant(1)\n  ROOT o = token[] outfeed(x, t), outfeed_shape=f32[]\n"
+        )
+        exe = xla_wasm.load(xla_wasm.compile(xla_wasm.HloModule.from_text("HloModule m\nENTRY e {\n" + feeds + "}")))
+        return exe.run(infeed=map(raises, [1])) if place == "infeed" else exe.run(outfeed=raises)
+
+    before = signal.signal(signal.SIGUSR1, handler if callable(handler) else lambda *_: None)
+    try:
+        with pytest.raises(xla_wasm.XlaWasmError if handler == "other" else _Mine):
+            run()
+    finally:
+        signal.signal(signal.SIGUSR1, before)
 
 
 @pytest.mark.parametrize("when", ["before", "after"])

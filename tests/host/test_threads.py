@@ -9,7 +9,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -322,8 +322,15 @@ def helpers(exe: Executable) -> list[int]:
     for device in exe._devices.values():
         (instance,) = device.pool._idle
         assert instance.thread_pool is not None
-        found.append(sum(thread.is_alive() for thread in instance.thread_pool._threads))
+        found.append(len(begun(instance.thread_pool)))
     return found
+
+
+def begun(pool: ThreadPool) -> set[object]:
+    """Returns the threads that have not ended, once those that were started last have begun."""
+    while pool._unclaimed:
+        time.sleep(0.001)
+    return pool._running
 
 
 @pytest.mark.parametrize("threads", [1, 2, 3])
@@ -514,8 +521,38 @@ def test_a_trap_in_a_thread_is_noticed() -> None:
     shared, words = SharedMemory(engine, 1), memoryview(bytearray(256)).cast("I")
     pool = ThreadPool(wasmtime.Module(engine, text), shared, words, lambda: None)
     pool.start(2)
+    begun(pool)
     pool.join()
     assert words[FAILED // 4] == 1 and "unreachable" in pool.failure
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+@pytest.mark.parametrize("error", [KeyboardInterrupt, TimeoutError])
+def test_an_exception_while_threads_start(
+    monkeypatch: pytest.MonkeyPatch, when: str, error: type[BaseException]
+) -> None:
+    """The next run starts those that are missing, and none twice."""
+    exe, arguments = xla_wasm.load(product(), threads=4), factors()
+    start, count, helped = thread_pool.start_new_thread, iter(range(100)), []
+
+    def start_or_raise(function: Callable[..., object], numbers: tuple[int]) -> None:
+        second = next(count) == 1
+        if second and when == "before":
+            raise error
+        start(function, numbers)
+        if second:
+            raise error
+
+    help_ = ThreadPool._help
+    monkeypatch.setattr(ThreadPool, "_help", lambda pool, number: (helped.append(number), help_(pool, number)))
+    with monkeypatch.context() as patch:
+        patch.setattr(thread_pool, "start_new_thread", start_or_raise)
+        with pytest.raises(error):
+            exe.run(*arguments)
+    for _ in range(3):
+        assert exe.run(*arguments)[0].tobytes() == xla_wasm.load(product(), threads=1).run(*arguments)[0].tobytes()
+    assert helpers(exe) == [3]
+    assert sorted(helped) == [1, 2, 3]
 
 
 def test_threads_that_have_ended() -> None:

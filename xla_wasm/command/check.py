@@ -19,6 +19,7 @@ from .base import (
     ModulePath,
     Weights,
     check_standard_input,
+    ends_at_once,
 )
 from .check_options import Devices, Given, Search
 from .opening import module_of
@@ -66,7 +67,8 @@ def check(
     console, facts = report.quiet_console() if as_json else report.console(), dict[str, Any]()
     isolate, reproducer = search.isolate, search.reproducer
     if weights.weight_format:
-        from ..check.formats import check_formats
+        with ends_at_once():
+            from ..check.formats import check_formats
 
         if isolate or devices.devices is not None or devices.partitions is not None:
             raise ArgumentError(
@@ -82,7 +84,8 @@ def check(
         return
     if weights.weight:
         raise ArgumentError("--weight says which weights --weight-format is about: add --weight-format")
-    from ..check.check import check
+    with ends_at_once():
+        from ..check.check import check
 
     if reproducer is not None and not isolate:
         raise ArgumentError(f"--reproducer {reproducer}: it takes --isolate to find what to write there")

@@ -62,17 +62,6 @@ def main() -> None:
         _fail(placed(in_words(str(error))))
     except OSError as error:
         _fail(f"{error.filename}: {error.strerror}" if error.filename else str(error))
-    except ImportError as error:
-        if not _comes_of_an_interrupt(error):
-            raise
-        sys.exit(130)
-
-
-def _comes_of_an_interrupt(error: BaseException | None) -> bool:
-    """Returns True for what an extension module, such as NumPy's, makes of an interrupt while it is imported."""
-    while error is not None and not isinstance(error, KeyboardInterrupt):
-        error = error.__cause__ or error.__context__
-    return error is not None
 
 
 _python_shows = warnings.showwarning

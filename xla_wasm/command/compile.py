@@ -31,6 +31,7 @@ from .base import (
     StateOption,
     Weights,
     check_standard_input,
+    ends_at_once,
     stem,
 )
 from .opening import STDIN, module_of, selector, state_pairs, weight_formats_of
@@ -201,7 +202,8 @@ def _compiled(source: Module, engine: Engine, weights: Weights, states: States, 
 
     begin = {}
     if states.initial:
-        from .inputs import initial_states  # which needs numpy
+        with ends_at_once():
+            from .inputs import initial_states  # which needs numpy
 
         begin = initial_states(source, states.state, states.initial)
     began = time.perf_counter()

@@ -18,6 +18,7 @@ from .base import (
     SeedOption,
     SetOption,
     check_standard_input,
+    ends_at_once,
 )
 from .opening import read
 
@@ -142,11 +143,12 @@ def run(
         mpi = mpi or launch.rank() is not None
         launch.supervise()
 
-    from ..check.draws import Drawing
-    from ..hlo.ir import Module
-    from ..host.executor import load
-    from .inputs import compiled_with
-    from .running import Files, Several, run
+    with ends_at_once():
+        from ..check.draws import Drawing
+        from ..hlo.ir import Module
+        from ..host.executor import load
+        from .inputs import compiled_with
+        from .running import Files, Several, run
 
     wait = _WAIT if devices.timeout is None else devices.timeout
     several = Several(devices.devices, devices.partitions, mpi, wait) if devices.replicated else None

@@ -10,7 +10,7 @@ import typer
 from rich.text import Text
 
 from . import report
-from .base import AnyPath, Engine
+from .base import AnyPath, Engine, ends_at_once
 from .opening import read
 from .serve_options import Address, Files, Limits
 
@@ -85,7 +85,8 @@ def serve_model(
 
     SIGTERM and Ctrl-C end it when what it has begun is answered.
     """
-    from .serving import serve_model
+    with ends_at_once():
+        from .serving import serve_model
 
     code = serve_model(read(path), engine, files, limits, address, workers, access_log, as_json)
     raise typer.Exit(code)

@@ -18,7 +18,7 @@ from ..host.arrays import Array
 from ..host.leaf import Leaf
 from ..host.manifest import Manifest
 from . import report
-from .base import Engine
+from .base import Engine, ends_at_once
 from .inputs import compiled_with, held_values, opened
 from .serve_options import Address, Files, Limits
 
@@ -45,9 +45,10 @@ def serve_model(
         raise XlaWasmError(
             f"serve-model needs {', '.join(missing)}, which {'are' if missing[1:] else 'is'} not installed: {install}"
         )
-    from ..server.model import Model, Source, check_servable
-    from ..server.process import listen, serve
-    from ..server.settings import Settings
+    with ends_at_once():
+        from ..server.model import Model, Source, check_servable
+        from ..server.process import listen, serve
+        from ..server.settings import Settings
 
     for name, seconds in (("--run-timeout", limits.run_timeout), ("--body-timeout", limits.body_timeout)):
         if not seconds > 0:

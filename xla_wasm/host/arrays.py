@@ -10,6 +10,7 @@ import numpy as np
 from ..errors import ArgumentError, ArtifactError
 from ..hlo.types import ARRAY_TYPES, TYPES, WIDE, limits
 from .dynamic import DynamicPlace, Place
+from .handlers import raise_if_handlers
 from .leaf import Leaf
 from .structures import key_words
 
@@ -142,6 +143,7 @@ class Slot:
         try:
             array = array_of(value)
         except Exception as error:  # whatever a foreign __array__ may raise
+            raise_if_handlers(error)
             ragged = isinstance(value, (list, tuple)) and isinstance(error, ValueError)
             why = "the lists in it have different lengths, and all rows need as many numbers" if ragged else str(error)
             raise ArgumentError(f"{self.what} must be {self}: {why}") from error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -35,6 +36,10 @@ _STEP_WAITS = -2
 
 class BaseExecutable(ABC):
     """The interface of a module, with its checks."""
+
+    _is_ending = staticmethod(sys.is_finalizing)
+    """Returns True while the interpreter ends, after the functions of `atexit`: threads run no more, and the names in
+    modules may be gone."""
 
     def __init__(
         self,
@@ -84,6 +89,7 @@ class BaseExecutable(ABC):
         program that needs several devices takes and returns whole arrays, as in `run_global`. Raises ArgumentError for
         artifacts that describe no structure.
         """
+        self._check_open()
         structure = self._structure
         return structure.build(self._run_whole(structure.flat(args, kwargs)))
 
@@ -138,7 +144,13 @@ class BaseExecutable(ABC):
         leaves = (*self.parameters, *(leaf for leaf in self.results if leaf.kind == "output"))
         return [showing.array(x.name, x.element_type, x.shown_dimensions, x.kind, x.bytes) for x in leaves]
 
-    def _check_open(self) -> None:
+    def _check_open(self, error: type[RunError] = RunError) -> None:
+        """Raises RunError if nothing runs any more. Comes first in whatever callers call: it needs no name in a
+        module."""
+        if self._is_ending():
+            raise error(
+                f"'{self.manifest.name}' is called while Python ends: call it before, or in a function of atexit"
+            )
         if self.closed:
             raise closed(self.manifest.name)
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, RunError, counted, visible
 from ..hlo.strings import filled
+from .handlers import raise_if_handlers
 from .leaf import Leaf
 from .manifest import Request
 
@@ -49,6 +50,7 @@ class HostCall:
         except _Unserved as error:
             raise RunError(str(error)) from None
         except Exception as error:
+            raise_if_handlers(error)
             raise RunError(f"{self._what} failed: {type(error).__name__}: {error}") from error
         slots = self._results
         if len(slots) == 1 and not isinstance(given, (tuple, list)):

@@ -12,6 +12,7 @@ from ..errors import RunError
 from .arrays import Slot
 from .base import WeightsAndStates
 from .budget import Budget
+from .forks import owns
 from .instance import Instance, Program
 from .instance_pool import InstancePool
 from .views import Lease, is_same
@@ -35,6 +36,11 @@ class Device(WeightsAndStates):
         self.pool = InstancePool(make, instances, program.manifest.name, budget)
         self._lost.clear()  # the first instance is what its states are
         self._lease: Callable[[], Lease | None] = lambda: None
+        self._after_fork()
+        owns(self)
+
+    def _after_fork(self) -> None:
+        """In a child nobody else holds its lock."""
         self._leasing = threading.Lock()
 
     def take(self, needed: Set[str], budget: Budget) -> Instance:

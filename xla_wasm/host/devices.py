@@ -17,6 +17,7 @@ from .base import FILE, BaseExecutable
 from .budget import UNLIMITED, Budget, Limits
 from .calls import HostFunction
 from .device import Device
+from .forks import owns
 from .grid import check_device
 from .instance import Instance, Program
 from .layouts import PhysicalSlot
@@ -39,10 +40,8 @@ class OnDevices(BaseExecutable):
         self._limits = limits
         self._physical = physical
         self._program = program
-        self._lock = threading.Lock()
-        """Of what all devices begin with, and of their list."""
-        self._together = threading.Lock()
-        """Of what concerns several devices at once."""
+        self._after_fork()
+        owns(self)
         self._later: dict[int | None, dict[str, Any]] = {None: {}}
         """For devices that are made later, what was set on all and on each: bytes of weights, arrays of states."""
         self._devices: dict[int, Device] = {}
@@ -51,11 +50,21 @@ class OnDevices(BaseExecutable):
             count = max(1, min(count, limits.memory // program.memory_bytes))
         self._first = self._devices[0] = Device(program, self._held, count, self._budget())
 
+    def _after_fork(self) -> None:
+        """In a child nobody else holds its locks."""
+        self._lock = threading.Lock()
+        """Of what all devices begin with, and of their list."""
+        self._together = threading.Lock()
+        """Of what concerns several devices at once."""
+
     def close(self) -> None:
         """Lets go of the module, its memory and its threads. Runs that are under way end as they would, whatever is
         called later raises RunError; to close once more does nothing. `with load(...) as exe:` closes at the end. What
         `input` and `output` gave stays readable for as long as somebody holds it.
         """
+        if self._is_ending():  # which lets go of everything
+            self.closed = True
+            return
         with self._lock:
             super().close()
             devices = list(self._devices.values())
@@ -95,6 +104,7 @@ class OnDevices(BaseExecutable):
         "params.b", or neither if one is missing or does not fit. Where devices have different shards of an array, all
         of them together get the whole array, and one its shard.
         """
+        self._check_open()
         if (leaves := self._parts(name, array, device)) is not None:
             for key, each in leaves.items():
                 own = self._slot(key)

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import atexit
-import os
 import threading
 import time
-import weakref
 from _thread import start_new_thread
 from collections import OrderedDict
 from collections.abc import Callable
@@ -20,6 +18,7 @@ from wasmtime._managed import Managed
 
 from ..errors import COMPILE_ANEW, ArtifactError
 from .budget import Limits
+from .forks import in_child, owns
 
 STACK = 65536
 """Bytes of a thread's stack that a module may use. Python itself needs about half as much beside it, so that a thread
@@ -41,10 +40,10 @@ class Clock:
 
     def __init__(self, engine: wasmtime.Engine) -> None:
         self._engine = engine
-        self.after_fork()
-        _clocks.add(self)
+        self._after_fork()
+        owns(self)
 
-    def after_fork(self) -> None:
+    def _after_fork(self) -> None:
         """A child has neither the thread nor the calls of its parent's other threads."""
         self._calls: dict[int, float] = {}
         """Until when the call of a thread may go on. Setting and dropping an entry cannot be interrupted half-way."""
@@ -104,9 +103,6 @@ class Clock:
                 self._calls.pop(thread, None)
 
 
-_clocks: weakref.WeakSet[Clock] = weakref.WeakSet()
-
-
 @atexit.register
 def _finalize_quietly() -> None:
     """From now on an object of wasmtime that can no longer be freed is left to the system.
@@ -163,9 +159,10 @@ class _ModuleCache:
     """The compiled modules used last, by content and engine: loading an artifact again costs nothing."""
 
     def __init__(self) -> None:
-        self.after_fork()
+        self._after_fork()
+        owns(self)
 
-    def after_fork(self) -> None:
+    def _after_fork(self) -> None:
         """Begins anew: another thread of the parent may have been in the middle of something."""
         self._modules: OrderedDict[tuple[str, int], wasmtime.Module] = OrderedDict()
         self._lock = threading.Lock()
@@ -196,13 +193,7 @@ def first_lines(error: BaseException) -> str:
     return " ".join(str(error).split())[:300]
 
 
+@in_child
 def _after_fork() -> None:
     global parallel
     parallel = False
-    modules.after_fork()
-    for clock in list(_clocks):
-        clock.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

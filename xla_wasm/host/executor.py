@@ -244,8 +244,8 @@ class Executable(OnDevices):
         module. It costs a copy of arguments and states and a look at the results, and for the error a run of each
         instruction by itself.
         """
-        check_alone(self.manifest)
         budget = self._budget()
+        check_alone(self.manifest)
         out = None if out is None else self._targets(out)
         job = Job(
             ONE_DEVICE.ids(0),
@@ -286,6 +286,7 @@ class Executable(OnDevices):
         return self._view(self._outputs, name, "result", False)
 
     def _view(self, slots: Sequence[Slot], name: str, kind: str, writable: bool) -> Array:
+        self._check_open()
         leaf = self._viewed(slots, name, kind)
         check_alone(self.manifest)
         if self._limits.untrusted:
@@ -297,6 +298,7 @@ class Executable(OnDevices):
     async def run_async(self, *arrays: Any, **options: Any) -> list[Array]:
         """As `run`, in a thread, while others of the event loop go on. A caller who no longer waits, as after
         `asyncio.timeout`, ends the run."""
+        self._check_open()
         from asyncio import CancelledError, Future, get_running_loop, wait
 
         loop, caller = get_running_loop(), Caller()
@@ -377,6 +379,7 @@ class Executable(OnDevices):
 
         If the run fails on one device it ends on all, and the error names the device; the states of all are lost then.
         """
+        self._check_open()
         grid = make_grid(self.manifest, len(arguments), num_replicas, num_partitions)
         results = self._on_all(grid, arguments, of_devices(grid.count, **host), timeout, self._run)
         return [*map(self._named, results)] if as_dict else results
@@ -442,8 +445,8 @@ class Executable(OnDevices):
 
     def profile(self, *arrays: Any, **host: Unpack[HostKeywords]) -> list[tuple[str, float]]:
         """Runs the module as `run` does, step by step: (instruction, seconds) of every step that ran, loops summed."""
-        check_alone(self.manifest)
         budget = self._budget()
+        check_alone(self.manifest)
         job = Job(ONE_DEVICE.ids(0), self._accept(arrays), self._transfers.begin(HostIO(**host)))
         return self._first.use(lambda instance: self._profile(instance, job, Loopback()), self._held.keys(), budget)
 
@@ -458,6 +461,7 @@ class Executable(OnDevices):
     ) -> list[list[tuple[str, float]]]:
         """Runs the module as `run_replicated` does, step by step: what `profile` says, for each device. Exchanges
         include the waiting."""
+        self._check_open()
         grid = make_grid(self.manifest, len(arguments), num_replicas, num_partitions)
         return self._on_all(grid, arguments, of_devices(grid.count, **host), timeout, self._profile)
 

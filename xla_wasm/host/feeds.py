@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, RunError
 from ..hostio import HostIO, taker
+from .handlers import raise_if_handlers
 from .leaf import Leaf
 from .manifest import Manifest, Request
 
@@ -118,6 +119,7 @@ class Feeds:
         try:
             self._sinks[site.key](value)
         except Exception as error:
+            raise_if_handlers(error)
             raise RunError(
                 f"{site.what}: the host failed to take what it gives: {type(error).__name__}: {error}"
             ) from error
@@ -149,6 +151,7 @@ class _Items:
                 f"{site.what} takes item {number} of this run, {site.wanted}, but its feed has ended: {cure}"
             ) from None
         except Exception as error:
+            raise_if_handlers(error)
             raise RunError(
                 f"{site.what}: item {number} of this run could not be had: {type(error).__name__}: {error}"
             ) from error

@@ -8,7 +8,6 @@ way gives its permit back when it is freed. What has to happen for certain is on
 
 from __future__ import annotations
 
-import os
 import threading
 import weakref
 from collections import deque
@@ -19,6 +18,7 @@ from queue import Empty, SimpleQueue
 from ..errors import LimitError, RunError
 from .base import closed
 from .budget import UNLIMITED, Budget
+from .forks import in_child, owns
 from .instance import Instance
 from .stop import check_caller
 
@@ -47,7 +47,7 @@ class _Wait:
 
 _waits: dict[int, _Wait] = {}
 """By thread."""
-_pools: weakref.WeakSet[InstancePool] = weakref.WeakSet()
+in_child(_waits.clear)
 
 
 class InstancePool:
@@ -79,7 +79,7 @@ class InstancePool:
         else:
             taken.permit, taken.permit.holder = self._issue(), taken.permit.holder
             taken.pool = self
-        _pools.add(self)
+        owns(self)
 
     def acquire(self, budget: Budget = UNLIMITED) -> Instance:
         """An instance that nobody else uses. Note its holder, and pair it with `put`, or with `forget` where nothing in
@@ -122,7 +122,7 @@ class InstancePool:
                 except IndexError:
                     return
 
-    def after_fork(self) -> None:
+    def _after_fork(self) -> None:
         """In a child the parent's other threads are gone, and what they held is nobody's."""
         kept = [instance.permit for instance in self._idle]
         own = threading.get_ident()
@@ -222,13 +222,3 @@ def _never_ends(thread: int) -> bool:
         stuck -= loose
     # Who has gone on in the meantime was not stuck.
     return thread in stuck and all(_waits.get(other) is waits[other] for other in stuck)
-
-
-def _after_fork() -> None:
-    _waits.clear()
-    for pool in list(_pools):
-        pool.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

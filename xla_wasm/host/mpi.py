@@ -26,6 +26,7 @@ from .arrays import Array
 from .budget import seconds
 from .exchange import Port
 from .executor import Executable
+from .forks import in_child
 from .grid import Grid, make_grid
 
 _SPINS, _SPIN_SECONDS, _MAX_PAUSE = 50, 0.002, 0.0005
@@ -42,6 +43,12 @@ _let_others = getattr(os, "sched_yield", partial(time.sleep, 0))
 _log = logging.getLogger(__name__)
 _lock = threading.Lock()
 """Runs of one process come one after another, as its messages on a communicator do."""
+
+
+@in_child
+def _after_fork() -> None:
+    global _lock
+    _lock = threading.Lock()
 
 
 def run(

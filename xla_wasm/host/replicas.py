@@ -9,11 +9,12 @@ from queue import SimpleQueue
 from threading import get_ident
 from typing import Any, Generic, NoReturn, TypeVar
 
-from ..errors import ExchangeError, XlaWasmError
+from ..errors import ExchangeError, LimitError, RunError, XlaWasmError
 from . import workers
 from .budget import Budget
 from .device import Device
 from .exchange import EndedError, Endpoint, Group
+from .forks import owns
 from .grid import Grid
 from .instance import Instance
 from .stop import Caller
@@ -68,15 +69,17 @@ class _Run(Generic[T]):
         self._instances = instances
         self._group = group
         self._results: list[Any] = [None] * group.grid.count
-        self._ended: SimpleQueue[int] = SimpleQueue()
         self.unfinished = set(range(1, len(instances)))
         """The devices on other threads that have not ended."""
+        self._ended: SimpleQueue[None] = SimpleQueue()
+        """Gets an item whenever one has ended."""
         self._unclaimed = dict.fromkeys(self.unfinished, True)
         """The ones that no thread has begun with: whoever takes a device out of here, which is one operation, begins
         with it, or sees to it that nobody does."""
         self._caller = Caller()
         self.failures: list[tuple[int | None, BaseException]] = []
         """In the order in which they happened; None is this thread, outside of its device."""
+        owns(self)
 
     def run(self) -> None:
         """Runs all devices to their end. An interrupt ends the run; one more does not even wait for functions of the
@@ -95,12 +98,25 @@ class _Run(Generic[T]):
 
     def _wait(self) -> None:
         while self.unfinished:
-            self.unfinished.discard(self._ended.get())
+            self._ended.get()  # an exception may come before the item is here: it says nothing that others have to know
 
     def _on_worker(self, d: int) -> None:
         if self._unclaimed.pop(d, False):
             self._on(d)
-            self._ended.put(d)
+            self._end(d)
+
+    def _end(self, d: int) -> None:
+        self.unfinished.discard(d)
+        self._ended.put(None)
+
+    def _after_fork(self) -> None:
+        """In a child the devices on other threads go no further, and their memory is as it was in the middle."""
+        for d, instance in enumerate(self._instances):  # none if it is over
+            is_lost = d in self._unclaimed or instance.permit.holder != get_ident()
+            if is_lost and (d == 0 or d in self.unfinished):
+                instance.sound = False
+                self._fail(d, RunError("os.fork, called while it ran, has left its thread in the parent process"))
+                self._end(d)
 
     def _on(self, d: int) -> None:
         endpoint = self._group.endpoints[d]
@@ -114,10 +130,9 @@ class _Run(Generic[T]):
     def _fail(self, d: int | None, error: BaseException) -> None:
         self.failures.append((d, error))
         self._group.fail(d, f"failed: {error}")
-        if not isinstance(error, Exception):
-            self._caller.leave(_ended)
-        elif self._group.budget.deadline is None:  # else each ends when its time is over, and says where
-            self._caller.leave(_ended, _GRACE)
+        if d is not None and isinstance(error, LimitError) and self._group.endpoints[d].waits:
+            return  # the time of all is over: each ends by itself, and says where
+        self._caller.leave(_ended, _GRACE if isinstance(error, Exception) else 0.0)
 
     def results(self) -> list[T]:
         """Returns the result of each device, or raises the error that ended the run."""

@@ -28,6 +28,7 @@ from weakref import WeakValueDictionary
 
 from ..dataclass import dataclass, field
 from ..errors import LimitError
+from .forks import in_child
 
 T = TypeVar("T")
 Reason = Callable[[], BaseException]
@@ -94,8 +95,8 @@ class Caller:
             return
         if left._until <= monotonic():
             _end(run, left._reason)
-        else:
-            run.deadline = min(run.deadline, left._until)
+        elif left._until < run.deadline:  # whose time is over first says where
+            run.reason, run.deadline = left._reason, left._until
             with suppress(OSError, RuntimeError):
                 _watching().wake()
 
@@ -218,6 +219,7 @@ def _watching() -> _Watcher:
     return watcher
 
 
+@in_child
 def _after_fork() -> None:
     """A child has no other thread of its parent's, and its signals are not for its parent's runs."""
     global _main_thread
@@ -233,9 +235,6 @@ def _after_fork() -> None:
     if _runs:
         _watching()
 
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 _set_wakeup_fd = partial(set_wakeup_fd, warn_on_full_buffer=False)
 
@@ -262,7 +261,7 @@ def _end_those(interrupted: bool) -> None:
         if interrupted and run.interruptible:
             _end(run, KeyboardInterrupt)
         elif run.deadline <= now:
-            _end(run, (run.caller and run.caller.reason) or run.reason)
+            _end(run, run.reason)
 
 
 _CANCELS = ("asyncio.runners", "ipykernel.ipkernel")

@@ -6,10 +6,11 @@ from __future__ import annotations
 import atexit
 import ctypes
 import os
-import threading
-import weakref
+from _thread import start_new_thread
 from collections.abc import Callable
 from contextlib import suppress
+from queue import Empty, SimpleQueue
+from time import monotonic
 from typing import Any
 
 import wasmtime
@@ -17,6 +18,8 @@ import wasmtime
 from ..errors import ArgumentError
 from ..target import ALONE, FAILED, MOST_PAGES, MOST_THREADS, PAGE, STOPPED
 from .engine import first_lines
+from .forks import owns
+from .living import Living
 from .manifest import Manifest
 
 _FOR_EVER = 1 << 62
@@ -94,38 +97,50 @@ class ThreadPool:
         """The message of the error that ended a thread; empty if none has failed."""
         self._engine, self._module, self._shared = shared.engine, module, shared
         self._words, self._stop = words, stop
-        self._threads: list[threading.Thread] = []
-        self._process = 0
         self._ended = False
-        self._begun = (0, 0)
+        self._after_fork()
+        owns(self)
+        _pools.add(self)
+
+    def _after_fork(self) -> None:
+        """In a child there are no threads at first."""
+        self._begun = 0
+        """The number of threads that share the next run; 0 if they have still to start."""
+        self._helpers = 0
+        """The number of threads that help, those that have still to start included."""
+        self._unclaimed: dict[int, bool] = {}
+        """The numbers that no thread has: whoever takes one out of here, which is one operation, is that thread. So an
+        exception may come between any two steps of `start`, which begins with the rest when it is called again."""
+        self._running: set[object] = set()
+        """One object for each thread that has not ended."""
+        self._gone: SimpleQueue[None] = SimpleQueue()
+        """Gets an item whenever one has."""
 
     def start(self, threads: int) -> None:
-        """Has so many share the next run, the one that runs the program among them. Those that run already stay, but in
-        a child process there are none at first."""
-        begun = os.getpid(), threads
-        if self._begun == begun or self._ended:
+        """Has so many share the next run, the one that runs the program among them. Those that run already stay."""
+        if self._begun == threads or self._ended:
             return
+        self._begun = 0
         # Who runs alone now may have company in the next run, so others need not end.
         self._words[ALONE // 4] = threads == 1
-        if threads > 1 and (self._process != begun[0] or len(self._threads) != threads - 1):
-            if self._process == begun[0] and not self._end_others():
-                return
-            self._words[STOPPED // 4] = 0
-            self._threads = [
-                threading.Thread(target=self._work, args=(n + 1,), daemon=True) for n in range(threads - 1)
-            ]
-            self._process = begun[0]
-            _pools.add(self)
-            for thread in self._threads:
+        if threads > 1:
+            if self._helpers != threads - 1:
+                if self._running and not self._end_others():
+                    return
+                self._words[STOPPED // 4] = 0
+                self._unclaimed, self._helpers = dict.fromkeys(range(1, threads), True), threads - 1
+            for number in [*self._unclaimed]:
                 with suppress(RuntimeError):  # no more threads: the program runs on those there are
-                    thread.start()
-        self._begun = begun
+                    start_new_thread(self._work, (number,))
+        self._begun = threads
 
     def _end_others(self) -> bool:
         """Ends the threads that there are; whether they have ended."""
+        self._helpers = 0
+        self._unclaimed.clear()
         self._stop()
         self.join()
-        return not any(thread.is_alive() for thread in self._threads)
+        return not self._running
 
     def wake_first(self) -> None:
         """Has thread 0 end the run where it waits for the others."""
@@ -135,16 +150,29 @@ class ThreadPool:
         """Has the threads end, each when its chunk is done."""
         if not self._ended:
             self._ended = True
-            if self._process == os.getpid():
+            self._unclaimed.clear()
+            if self._running:
                 self._stop()
 
     def join(self) -> None:
         """Waits until they have."""
-        for thread in self._threads if self._process == os.getpid() else ():
-            if thread.ident is not None:
-                thread.join(_END)
+        if self._running:
+            end = monotonic() + _END
+            while self._running and (left := end - monotonic()) > 0:
+                with suppress(Empty):
+                    self._gone.get(timeout=left)
 
     def _work(self, number: int) -> None:
+        me = object()
+        self._running.add(me)
+        try:
+            if self._unclaimed.pop(number, False):
+                self._help(number)
+        finally:
+            self._running.discard(me)
+            self._gone.put(None)
+
+    def _help(self, number: int) -> None:
         store = wasmtime.Store(self._engine)
         store.set_epoch_deadline(_FOR_EVER)
         try:
@@ -160,7 +188,7 @@ class ThreadPool:
             self._words[FAILED // 4] = 1
 
 
-_pools: weakref.WeakSet[ThreadPool] = weakref.WeakSet()
+_pools: Living[ThreadPool] = Living()
 
 
 @atexit.register

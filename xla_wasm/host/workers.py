@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-import os
 import threading
+from _thread import start_new_thread
 from collections import deque
 from collections.abc import Callable
 from queue import Empty, SimpleQueue
+
+from .forks import in_child
 
 _PATIENCE = 10.0
 """Seconds after which an idle thread ends."""
 
 _idle: deque[_Worker] = deque()
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_idle.clear)  # a child has none of its parent's threads
+in_child(_idle.clear)  # which has none of its parent's threads
 
 
 class _Worker:
@@ -22,7 +23,15 @@ class _Worker:
 
     def __init__(self) -> None:
         self.tasks: SimpleQueue[Callable[[], None]] = SimpleQueue()
-        threading.Thread(target=self._work, name="xla_wasm device", daemon=True).start()
+        start_new_thread(self._begin, ())
+
+    def _begin(self) -> None:
+        """Starts its thread, from another one than the caller's: an exception that a handler of signals raises in the
+        middle of `Thread.start` leaves a thread that the module `threading` does not know."""
+        try:
+            threading.Thread(target=self._work, name="xla_wasm device", daemon=True).start()
+        except RuntimeError:  # no further one
+            self._work()
 
     def _work(self) -> None:
         while True:

@@ -14,6 +14,7 @@ from ..compiler import compile
 from ..dataclass import dataclass
 from ..errors import ArgumentError
 from ..hlo.ir import Module
+from ..host.forks import owns
 from ..options import Options
 from ..target import SIMD128
 from . import stages
@@ -157,9 +158,14 @@ class _Program:
     def __init__(self, artifact: Artifact, limits: Mapping[str, Any]) -> None:
         self.artifact = artifact
         self._limits = limits
-        self._loading = threading.Lock()
         self._executable: Executable | None = None
         self.keep = Keep(artifact.manifest)
+        self._after_fork()
+        owns(self)
+
+    def _after_fork(self) -> None:
+        """In a child nobody else holds its lock."""
+        self._loading = threading.Lock()
 
     @property
     def executable(self) -> Executable:
@@ -227,9 +233,7 @@ class Jitted:
         self._limits = {name: value for name, value in settings.options.items() if name in _LIMITS}
         self._platform, self._in_jax, cache = settings.platform, settings.results == "jax", settings.cache
         self._cache = None if cache is False else Cache() if cache is True else Cache(cache)
-        self._lock = threading.RLock()
-        """Of what tracing and compiling make."""
-        self._counting = threading.Lock()
+        self._after_fork()
         self._variants: dict[Any, _Variant] = {}
         self._programs: dict[str, _Program] = {}
         self._inside: dict[Any, frozenset[int]] = {}
@@ -239,6 +243,13 @@ class Jitted:
         self._name = getattr(self, "__name__", type(fun).__name__)
         self._configuration = _configuration()
         self._traces = self._compiles = self._disk_hits = self._runs = 0
+        owns(self)
+
+    def _after_fork(self) -> None:
+        """In a child nobody else holds its locks."""
+        self._lock = threading.RLock()
+        """Of what tracing and compiling make."""
+        self._counting = threading.Lock()
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Returns the results of `fun` for these arguments."""

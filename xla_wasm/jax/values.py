@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, UnsupportedError, counted
+from ..host.forks import owns
 from .leaves import NUMBERS, is_key
 
 if TYPE_CHECKING:
@@ -81,6 +82,9 @@ class Converter:
         except ArgumentError:
             raise
         except Exception as error:  # of whatever made this object
+            from ..host.handlers import raise_if_handlers
+
+            raise_if_handlers(error)
             raise ArgumentError(f"argument '{self._names[i]}': {error}") from error
 
     def results(self, values: list[Any], in_jax: bool) -> list[Any]:
@@ -223,12 +227,17 @@ class Keep:
         self._states = {i: p["name"] for i, p in enumerate(parameters) if p["kind"] == "state"}
         self._outputs = [i for i, r in enumerate(results) if r["kind"] == "output"]
         self._replacing = {p["alias"]: p["name"] for p in parameters if p["kind"] == "state"}
-        self._lock = threading.RLock()
         self._set: dict[int, Any] = {}
         """Weight -> the array that it was set to, or a copy of one that others may write to."""
         self._current: dict[str, weakref.ref[Resident]] = {}
         """State -> the array of JAX's whose value it has."""
         self._executable: Executable | None = None
+        self._after_fork()
+        owns(self)
+
+    def _after_fork(self) -> None:
+        """In a child nobody else holds its lock."""
+        self._lock = threading.RLock()
 
     @property
     def is_empty(self) -> bool:
