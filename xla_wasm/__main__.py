@@ -1,6 +1,6 @@
 """`python -m xla_wasm` is the command `xla-wasm`."""
 
-from .command.cli import main
+from .command import main
 
 if __name__ == "__main__":
     main()

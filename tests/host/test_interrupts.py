@@ -76,13 +76,13 @@ def test_the_command(tmp_path: Path) -> None:
 WHILE_IMPORTING = """
 import signal
 import sys
-from xla_wasm.command.cli import main
 where = sys.argv.pop(1)
 class Interrupts:
     def find_spec(self, name, path=None, target=None):
         if name == where:
             signal.raise_signal(signal.SIGINT)
 sys.meta_path.insert(0, Interrupts())
+from xla_wasm.command import main
 main()
 """
 
@@ -90,6 +90,8 @@ main()
 @pytest.mark.parametrize(
     ("where", "command"),
     [
+        ("typer", "run m.hlo --random-inputs"),
+        ("xla_wasm.command.run", "run m.hlo --random-inputs"),
         ("numpy", "run m.hlo --random-inputs"),
         ("numpy._core.multiarray", "run m.hlo --random-inputs"),
         ("ml_dtypes._finfo", "run m.hlo --random-inputs"),

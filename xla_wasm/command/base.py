@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -23,24 +19,6 @@ from . import report
 from .opening import STDIN
 
 EXAMPLE = "jax.jit(f).lower(*args).compiler_ir('hlo').as_serialized_hlo_module_proto()"
-
-
-_INTERRUPTED = 130
-"""The exit code."""
-
-
-@contextmanager
-def ends_at_once() -> Iterator[None]:
-    """Has an interrupt end the process, while NumPy and what is made with it are imported: extension modules print the
-    exception that comes in the middle of that, and raise another one."""
-    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler:
-        yield
-        return
-    signal.signal(signal.SIGINT, lambda *_: os._exit(_INTERRUPTED))
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 class _Commands(TyperGroup):

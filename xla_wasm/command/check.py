@@ -19,9 +19,9 @@ from .base import (
     ModulePath,
     Weights,
     check_standard_input,
-    ends_at_once,
 )
 from .check_options import Devices, Given, Search
+from .interrupt import ends_at_once
 from .opening import module_of
 
 

@@ -31,9 +31,9 @@ from .base import (
     StateOption,
     Weights,
     check_standard_input,
-    ends_at_once,
     stem,
 )
+from .interrupt import ends_at_once
 from .opening import STDIN, module_of, selector, state_pairs, weight_formats_of
 
 

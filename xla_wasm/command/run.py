@@ -18,8 +18,8 @@ from .base import (
     SeedOption,
     SetOption,
     check_standard_input,
-    ends_at_once,
 )
+from .interrupt import ends_at_once
 from .opening import read
 
 _WAIT = 60.0

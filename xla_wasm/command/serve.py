@@ -10,7 +10,8 @@ import typer
 from rich.text import Text
 
 from . import report
-from .base import AnyPath, Engine, ends_at_once
+from .base import AnyPath, Engine
+from .interrupt import ends_at_once
 from .opening import read
 from .serve_options import Address, Files, Limits
 

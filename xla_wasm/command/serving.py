@@ -18,8 +18,9 @@ from ..host.arrays import Array
 from ..host.leaf import Leaf
 from ..host.manifest import Manifest
 from . import report
-from .base import Engine, ends_at_once
+from .base import Engine
 from .inputs import compiled_with, held_values, opened
+from .interrupt import ends_at_once
 from .serve_options import Address, Files, Limits
 
 _PACKAGES = ("starlette", "uvicorn", "httptools", "python_multipart", "prometheus_client")
