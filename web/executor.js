@@ -379,10 +379,11 @@ export class Executable {
   }
 
   /**
-   * A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, an
-   * object of all of them by what follows in their names, which `set` takes.
+   * A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, all of
+   * them in the structure that the function has there, or where none is known an object by what follows in their names:
+   * both as `set` takes them.
    * @param {string} name
-   * @returns {any} a typed array, or an object of them
+   * @returns {any} a typed array, or a structure of them
    */
   get(name) {
     const below = this.#structures?.get(name, (own) => this.get(own));

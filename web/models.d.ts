@@ -35,7 +35,11 @@ export type Settable<Held, Trees, Name> = Name extends keyof Held
     : never;
 
 /** What `get` gives for a name. */
-export type Gettable<Held, Name> = Name extends keyof Held ? Held[Name] : Below<Held, Name>;
+export type Gettable<Held, Trees, Name> = Name extends keyof Held
+  ? Held[Name]
+  : Name extends keyof Trees
+    ? Trees[Name]
+    : Below<Held, Name>;
 
 /** The arguments of the function that a model was lowered from, and perhaps options behind them. */
 export type CallArguments<Trees extends Structure, Options> = Trees['arguments'] | [...Trees['arguments'], Options];
@@ -61,7 +65,7 @@ export interface Model<Inputs, Results, Held, Trees extends Structure = AnyStruc
   /** sets a weight, or the state that the next run begins with */
   set: <K extends HeldName<Held, Trees>>(name: K, value: Settable<Held, Trees['held'], K>) => void;
   /** gives a copy of a weight or a state */
-  get: <K extends HeldName<Held, Trees>>(name: K) => Gettable<Held, K>;
+  get: <K extends HeldName<Held, Trees>>(name: K) => Gettable<Held, Trees['held'], K>;
   /** the memory of an input, to be written before a run */
   input: <K extends keyof Inputs>(name: K) => Extract<Inputs[K], ArrayBufferView>;
   /** the memory of a result, to be read until the next call */
@@ -89,7 +93,7 @@ export interface RemoteModel<Inputs, Results, Held, Trees extends Structure = An
   /** sets a weight, or the state that the next run begins with */
   set: <K extends HeldName<Held, Trees>>(name: K, value: Settable<Held, Trees['held'], K>) => Promise<void>;
   /** gives a copy of a weight or a state */
-  get: <K extends HeldName<Held, Trees>>(name: K) => Promise<Gettable<Held, K>>;
+  get: <K extends HeldName<Held, Trees>>(name: K) => Promise<Gettable<Held, Trees['held'], K>>;
   /** instruction and seconds of every step of a run, loops summed */
   profile: (...values: RunArguments<Inputs, Trees>) => Promise<[string, number][]>;
   /** ends the worker */
@@ -116,7 +120,7 @@ export interface ReplicatedModel<Inputs, Results, Held, Trees extends Structure 
     device?: number,
   ) => Promise<void>;
   /** gives a copy of a weight or a state, of all devices or of one */
-  get: <K extends HeldName<Held, Trees>>(name: K, device?: number) => Promise<Gettable<Held, K>>;
+  get: <K extends HeldName<Held, Trees>>(name: K, device?: number) => Promise<Gettable<Held, Trees['held'], K>>;
   /** ends the workers */
   dispose: () => void;
   /** how many replicas and partitions there are */

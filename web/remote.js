@@ -449,8 +449,8 @@ export class RemoteExecutable {
   }
 
   /**
-   * A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, an
-   * object of all of them.
+   * A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, all of
+   * them in their structure.
    * @param {string} name
    * @returns {Promise<any>}
    */

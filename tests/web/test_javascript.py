@@ -184,7 +184,7 @@ MISTYPED_TREES = [
     "model.set('params', { b: [b] });",
     "model.set('params', b);",
     "model.set('parms', { w: b });",
-    "model.get('params').b;",
+    "model.get('params').c;",
     "model.get('x');",
     "model.input('params');",
 ]

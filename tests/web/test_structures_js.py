@@ -190,23 +190,18 @@ class Case:
             self.asked.append([way, given])
             self.expected.append(outcome(work))
 
-        def held(name: str) -> Any:
-            """The arrays below a name, as `get` of JavaScript gives them: by the rest of their names."""
-            below = [p.name for p in exe.parameters if p.name.startswith(f"{name}.")]
-            return {full.removeprefix(f"{name}."): exe.get(full) for full in below}
-
         for name in kept:
 
             def set_and_get(name: str = name, tree: Tagged = trees[name]) -> Any:
                 exe.set(name, made(tree))
-                return held(name)
+                return exe.get(name)
 
             if name in {p.name for p in exe.parameters}:
                 self.weights.append([name, trees[name]])
                 exe.set(name, made(trees[name]))
                 continue
             ask("set", [[name, trees[name]]], set_and_get)
-            ask("get", [[name]], lambda name=name: held(name))
+            ask("get", [[name]], lambda name=name: exe.get(name))
             if self.expected[-1][0] == "error":  # two paths of one name: each array by the name that it has
                 for p, value in zip(
                     (p for p in exe.parameters if p.name.startswith(f"{name}.")), jax.tree.leaves(made(trees[name]))

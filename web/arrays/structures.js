@@ -90,6 +90,20 @@ function parts(tree) {
   return [[...children.keys()], children];
 }
 
+/**
+ * The parts of a tree that a name leads to: where keys have dots, there may be several.
+ * @param {Tree} tree
+ * @param {string} path
+ * @returns {Tree[]}
+ */
+function at(tree, path) {
+  const [keys, children] = Array.isArray(tree) ? parts(tree) : [[], []];
+  return keys.flatMap((key, i) => {
+    if (path === `${key}`) return [children[i]];
+    return path.startsWith(`${key}.`) ? at(children[i], path.slice(`${key}`.length + 1)) : [];
+  });
+}
+
 /** The numbers of a tree's leaves, in order. @param {Tree} tree @returns {number[]} */
 const leaves = (tree) => (Array.isArray(tree) ? parts(tree)[1].flatMap(leaves) : tree === null ? [] : [tree]);
 
@@ -245,17 +259,24 @@ export class Structures {
   }
 
   /**
-   * The weights and states below a name, by what follows in their names; nothing if it is that of one, or of none.
-   * @template T
+   * The weights and states below a name, in the structure that the function has there, or by what follows in their names
+   * where none is known; nothing if the name is that of one, or of none.
    * @param {string} name
-   * @param {(name: string) => T} get
-   * @returns {Record<string, T> | undefined}
+   * @param {(name: string) => any} get
+   * @returns {any}
    */
   get(name, get) {
     const below = this.#below(name);
-    return below.length
-      ? Object.fromEntries(below.map((leaf) => [leaf.name.slice(name.length + 1), get(leaf.name)]))
-      : undefined;
+    if (!below.length) return undefined;
+    const arrays = below.map((leaf) => get(leaf.name));
+    const { structure, parameters } = this.#manifest;
+    const all = structure && ['dict', structure.names, ...structure.arguments];
+    const places = new Map(below.map((leaf, i) => [parameters.indexOf(leaf), i]));
+    for (const tree of all ? at(all, name) : []) {
+      const own = new Set(leaves(tree));
+      if ([...places.keys()].every((number) => own.has(number))) return built(tree, places, arrays);
+    }
+    return Object.fromEntries(below.map((leaf, i) => [leaf.name.slice(name.length + 1), arrays[i]]));
   }
 
   /** @param {string} name */

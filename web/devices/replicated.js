@@ -345,8 +345,8 @@ export class ReplicatedExecutable {
 
   /**
    * A copy of a weight as it was set, or of a state as the last run left it: that of a device, or as all devices have
-   * it, the whole of what they have parts of, and otherwise that of the first one. Of a name that others begin with, an
-   * object of all of them.
+   * it, the whole of what they have parts of, and otherwise that of the first one. Of a name that others begin with, all
+   * of them in their structure.
    * @param {string} name
    * @param {number} [device]
    * @returns {Promise<any>}
