@@ -32,7 +32,6 @@ def sample() -> Func:
     b.barrier(loop, sums)
     first.next, second.next = b.pin(b.shuffle(sums[0], loaded, (0, 5, 2, 7))), b.pin(b.sub(sums[1], loaded))
     b.close_loop(loop)
-    assert first.result is not None and second.result is not None
     b.store_lanes(y, Affine(40), b.max(first.result, second.result), "f32")
     with b.loop(2, 4, vector=True) as j:
         b.store(0, j * 3 + 60, b.load(1, j * 2, "f32"), "f32")

@@ -36,7 +36,6 @@ def sample() -> Func:
     b.barrier(loop, sums)
     first.next, second.next = b.pin(b.shuffle(sums[0], loaded, (0, 5, 2, 7))), b.pin(b.sub(sums[1], loaded))
     b.close_loop(loop)
-    assert first.result is not None and second.result is not None
     b.store_lanes(b.pointer(0), Affine(96), b.max(first.result, second.result), "f32")
     with b.loop(2, 4, vector=True) as j:
         b.store(0, j * 3 + 3, b.add(b.load(1, j * 2, "f32"), b.load(2, j, "f32")), "f32")
@@ -141,7 +140,7 @@ def barrier_in_range(p: Parts) -> None:
 
 def carry_in_range(p: Parts) -> None:
     value = Val("carry", (), "f32", 1, None, p.chunked.body)
-    value.imm = Carry(const(p, "f32"), value, value)
+    value.imm = Carry(const(p, "f32"), value, value, value)
     p.chunked.carries.append(value.imm)
 
 
@@ -291,7 +290,7 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
         r"is carried by no loop that is open",
     ),
     "a carry of another loop": (
-        lambda p: p.repeated.carries.append(Carry(const(p, "s32"), p.counted.carries[0].value)),
+        lambda p: p.repeated.carries.append(Carry(const(p, "s32"), *[p.counted.carries[0].value] * 2)),
         r"loop i4",
     ),
     "a result before its loop": (lambda p: move_first(p, p.val("max", "f32")), r"v\d+' is used before it is defined"),

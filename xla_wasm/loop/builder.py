@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from ..hlo.types import TYPES
 from ..target import V8, Target
-from .affine import Affine, Index
+from .affine import ZERO, Affine, Index
 from .arithmetic import Arithmetic, is_float
 from .ir import Barrier, Block, Call, Carry, Func, If, Loop, Store, Touch, Val
 from .ops import NARROW, WIDE
@@ -224,14 +224,13 @@ class Builder(Arithmetic):
     def loop(self, trips: int, step: int = 1, vector: bool = False, chunked: bool = False) -> Iterator[Affine]:
         """Opens a loop of `trips` trips; yields its variable. `chunked`: as for `open_loop`."""
         if trips == 1 and not vector and not (chunked and self.outermost):
-            yield Affine()
-            return
-        loop = self.open_loop(trips, step, vector, chunked)
-        yield Affine(0, ((loop, 1),))
-        self.close_loop(loop)
+            yield ZERO
+        else:
+            with self.carrying(trips, step, vector, chunked) as loop:
+                yield Affine.along(loop)
 
     def open_loop(self, trips: int, step: int = 1, vector: bool = False, chunked: bool = False) -> Loop:
-        """Opens a loop; its variable is `Affine(0, ((loop, 1),))`. Close it with `close_loop`.
+        """Opens a loop; its variable is `Affine.along(loop)`. Close it with `close_loop`.
 
         With `chunked`, if no other loop is open, it is a part of the range that callers split.
         """
@@ -243,29 +242,34 @@ class Builder(Arithmetic):
         return loop
 
     @contextmanager
-    def repeat(self) -> Iterator[Loop]:
-        """Opens a loop whose body runs once, and again as long as what it sets as the loop's `condition` holds."""
-        loop = self.open_loop(0)
+    def carrying(self, trips: int, step: int = 1, vector: bool = False, chunked: bool = False) -> Iterator[Loop]:
+        """As `open_loop`, and closes the loop: one that carries values, if it is not `chunked`."""
+        loop = self.open_loop(trips, step, vector, chunked)
         yield loop
-        assert loop.condition is not None, "a loop without a count needs a condition"
         self.close_loop(loop)
 
+    @contextmanager
+    def repeat(self) -> Iterator[Loop]:
+        """Opens a loop whose body runs once, and again as long as what it sets as the loop's `condition` holds."""
+        with self.carrying(0) as loop:
+            yield loop
+            assert loop.condition is not None, "a loop without a count needs a condition"
+
     def close_loop(self, loop: Loop) -> None:
-        """Closes the innermost loop; its carried values have their results then."""
+        """Closes the innermost loop; the results of its carried values are there then."""
         body = self.stack.pop()
         assert body is loop.body, "loops close from the inside out"
         if self.vector is loop:
             self.vector = None
         self.stack[-1].statements.append(loop)
-        for carry in loop.carries:
-            carry.result = Val("result", (), carry.init.dtype, carry.init.lanes, carry, self.stack[-1])
 
     def carry(self, loop: Loop, init: Val, lanes: int = 1) -> Carry:
         """A value carried by the innermost open loop; set its `next` before closing, take its `result` after."""
         assert not loop.chunked, "callers split the trips of a chunked loop"
         init = self.splat(init, lanes)
-        carry = Carry(init, Val("carry", (), init.dtype, init.lanes, None, loop.body))
-        carry.value.imm = carry
+        value = Val("carry", (), init.dtype, init.lanes, None, loop.body)
+        result = Val("result", (), init.dtype, init.lanes, None, self.stack[loop.level - 1])
+        carry = value.imm = result.imm = Carry(init, value, result)
         loop.carries.append(carry)
         return carry
 

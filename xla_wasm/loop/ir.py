@@ -93,8 +93,8 @@ class Carry:
 
     init: Val
     value: Val
+    result: Val
     next: Val | None = None
-    result: Val | None = None
 
 
 @dataclass(eq=False, slots=True)
