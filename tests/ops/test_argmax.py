@@ -15,7 +15,6 @@ from tests.support.differential import BOTH, differential
 from xla_wasm.hlo.ir import Module
 from xla_wasm.jax import lower as jax_lower
 from xla_wasm.ops.dtypes import DTYPES
-from xla_wasm.ops.reduce import lower
 from xla_wasm.ops.reduce import lower_best as searching
 from xla_wasm.plan import elements
 
@@ -171,10 +170,10 @@ def test_the_same_as_the_evaluator(seed: int, blocks: bool, monkeypatch: pytest.
     monkeypatch.setenv("XLA_WASM_VERIFY", "1")
     in_blocks: list[None] = []
     if blocks:
-        best_block = lower._best_block
-        monkeypatch.setattr(lower, "_BLOCK", 16)
-        monkeypatch.setattr(lower, "_LONG_SEARCH", 20)
-        monkeypatch.setattr(lower, "_best_block", lambda *args: (in_blocks.append(None), best_block(*args))[1])
+        best_block = searching._best_block
+        monkeypatch.setattr(searching, "_BLOCK", 16)
+        monkeypatch.setattr(searching, "_LONG_SEARCH", 20)
+        monkeypatch.setattr(searching, "_best_block", lambda *args: (in_blocks.append(None), best_block(*args))[1])
     found: list[bool] = []
     look = searching.best
 
@@ -183,7 +182,7 @@ def test_the_same_as_the_evaluator(seed: int, blocks: bool, monkeypatch: pytest.
         found.append(made is not None)
         return made
 
-    monkeypatch.setattr(lower, "best", spied)
+    monkeypatch.setattr(searching, "best", spied)
     monkeypatch.setattr(elements, "best", spied)
     used = 0
     for _ in range(50):
@@ -277,7 +276,7 @@ def check(text: str, x: np.ndarray[Any, Any], start: Any, first: Any, monkeypatc
     """Compares with the evaluator. Returns True if the search was known for what it is."""
     found: list[bool] = []
     look = searching.best
-    monkeypatch.setattr(lower, "best", lambda x: (found.append(look(x) is not None), look(x))[1])
+    monkeypatch.setattr(searching, "best", lambda x: (found.append(look(x) is not None), look(x))[1])
     differential(text, x, start, first, targets=["threads"], near=equal)
     monkeypatch.undo()
     return any(found)

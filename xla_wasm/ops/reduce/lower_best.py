@@ -3,20 +3,33 @@ lanes."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import product
 
 from ...dataclass import dataclass
 from ...hlo.ir import Computation, Instruction
 from ...hlo.types import TYPES, limits
 from ...loop.affine import Affine, Index
+from ...loop.arithmetic import in_pairs
 from ...loop.builder import WIDE, Builder, is_float
 from ...loop.ir import Block, Loop, Val
+from ...loop.nest import along, fold
+from ...lowering.elemental import Elemental
 from ...lowering.source import place
 from ..reading import reads, record
 from .lower_running import neutral_value
+from .lower_walk import across_lanes, next_states, operand_index, states
 
 NOWHERE = 1 << 30
 """A place behind all elements."""
+_SEARCHED = 2
+"""Vectors that a search looks at in a turn."""
+_UNROLL = 4
+"""Vectors that it looks at in a turn if it looks at numbers alone."""
+_BLOCK = 512
+"""Elements of which a search remembers the best number alone."""
+_LONG_SEARCH = 4 * _BLOCK
+"""Elements of a row from which on it pays to look for the best number's block first."""
 
 # How two numbers lie to each other: a before b, and what is not a number.
 _LESS, _EQUAL, _GREATER, _A_NONE, _B_NONE, _BOTH_NONE = range(6)
@@ -48,18 +61,12 @@ def best(x: Instruction) -> Best | None:
         or count - 1 > limits(number)[1]
     ):
         return None
-    loop = Loop(count, 1, 1, False, Block(1))
-    along = Affine(0, ((loop, 1),))
-    if _coordinate(places, tuple(along if i == d else Affine() for i in range(operand.shape.rank)), count) != along:
+    variable = Affine.along(Loop(count, 1, 1, False, Block(1)))
+    index = tuple(variable if i == d else Affine() for i in range(operand.shape.rank))
+    if _coordinate(places, index, count) != variable:
         return None
-    return next(
-        (
-            Best(greatest)
-            for greatest in (True, False)
-            if _looks_for(x.called[0], TYPES[dtype].kind == "float", greatest)
-        ),
-        None,
-    )
+    aims = (Best(greatest) for greatest in (True, False))
+    return next((aim for aim in aims if _looks_for(x.called[0], TYPES[dtype].kind == "float", aim.greatest)), None)
 
 
 def _coordinate(x: Instruction, index: Index, count: int) -> Affine | None:
@@ -150,7 +157,7 @@ def _order(p: str | bool, q: str | bool, numbers: int, places: int) -> int:
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class Search:
     """The search in lanes: its state is the best number of each, its place, and the place of the first that is none.
 
     Numbers that are as good as none at all leave the place 0, which then is theirs.
@@ -242,3 +249,88 @@ class Running:
         if better is not None and self.dtype in WIDE:
             return b.select(better, value, extreme)
         return b.max(extreme, value) if self.greatest else b.min(extreme, value)
+
+
+def search(e: Elemental, x: Instruction, index: Index, inits: list[Val]) -> list[Val] | None:
+    """The best number of a row and its place, in lanes; None where the reduction looks for something else, or lanes
+    would hold one number."""
+    b, (operand, places) = e.b, x.operands[:2]
+    (size,) = (operand.shape.dimensions[d] for d in x.attrs["dimensions"]) if len(x.attrs["dimensions"]) == 1 else (0,)
+    lanes = b.lanes_at(index)
+    along = b.vector is None and size >= _SEARCHED * b.lanes
+    found = best(x) if along or lanes > 1 else None
+    if found is None:
+        return None
+    s = Search(b, operand.shape.element_type, found.greatest)
+
+    def number(i: Affine, lanes: int) -> Val:
+        return b.splat(e.value(operand, operand_index(x, index, (i,))), lanes)
+
+    done = size
+    if along and size >= _LONG_SEARCH and operand in e.sources:
+        start = _best_block(s, size, number)
+        value, at = s.result(_search_along(s, _BLOCK, lambda i, lanes: number(i + Affine.of(start), lanes)))
+        at = b.add(at, start)
+    elif along:
+        done = size - size % (_SEARCHED * b.lanes)
+        value, at = s.result(_search_along(s, done, number))
+    else:
+
+        def step(inner: Index, state: list[Val]) -> list[Val]:
+            return s.step(state, number(inner[0], lanes), b.index_value(inner[0]))
+
+        value, at = s.result(fold(b, (size,), s.start(lanes), lanes, step))
+    acc = e.apply(x.called[0], [*inits, value, b.convert(at, places.shape.element_type)])
+
+    def one(inner: Index, acc: list[Val]) -> list[Val]:
+        place = operand_index(x, index, (inner[0] + done,))
+        return e.apply(x.called[0], acc + [e.value(o, place) for o in (operand, places)])
+
+    return fold(b, (size - done,), acc, lanes, one) if done < size else acc
+
+
+_Number = Callable[[Affine, int], Val]
+"""The number at a place, in so many lanes."""
+
+
+def _search_along(s: Search, size: int, number: _Number) -> list[Val]:
+    """The state after so many elements, a multiple of `_SEARCHED` vectors, along the lanes of vectors."""
+    b = s.b
+    step = _SEARCHED * b.lanes
+
+    def several(i: Affine, acc: list[Val]) -> list[Val]:
+        at = b.index_value(i)
+        made = next_states(acc, _SEARCHED, lambda u, state: s.step(state, number(i + u * b.lanes, b.lanes), at))
+        return [*map(b.pin, made)]
+
+    acc = along(b, size // step, s.start(b.lanes) * _SEARCHED, several, step=step, vector=True)
+    state, *others = states(acc, _SEARCHED)
+    for u, other in enumerate(others, 1):
+        state = s.merge(state, s.moved(other, u * b.lanes))
+    return across_lanes(b, state, s.merge)
+
+
+def _best_block(s: Search, size: int, number: _Number) -> Val:
+    """Returns the place of the first block of `_BLOCK` elements that has what is searched for: a walk over the numbers,
+    without their places.
+
+    The last block reaches back over the end of the one before it, where nothing is better than what that has.
+    """
+    b = s.b
+    step = _UNROLL * b.lanes
+
+    def block(at: Affine, best: list[Val], start: Val) -> list[Val]:
+        def several(i: Affine, acc: list[Val]) -> list[Val]:
+            made = next_states(acc, _UNROLL, lambda u, state: s.glanced(state, number(at + i + u * b.lanes, b.lanes)))
+            return [*map(b.pin, made)]
+
+        acc = along(b, _BLOCK // step, s.glance(b.lanes) * _UNROLL, several, step=step, vector=True)
+        better, best = s.later(best, across_lanes(b, in_pairs(states(acc, _UNROLL), s.both), s.both))
+        return [*best, b.select(better, b.index_value(at), start)]
+
+    acc = [*s.glance(1), b.const("s32", 0)]
+    acc = along(b, size // _BLOCK, acc, lambda at, acc: block(at, acc[:-1], acc[-1]), step=_BLOCK)
+    last = Affine(size - _BLOCK)
+    start = (block(last, acc[:-1], acc[-1]) if size % _BLOCK else acc)[-1]
+    # It is one of these in any case; the verifier of loops sees it here.
+    return b.max(b.min(start, b.index_value(last)), b.const("s32", 0))

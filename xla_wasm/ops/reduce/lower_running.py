@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 
 from ...dataclass import dataclass
 from ...hlo.types import TYPES
 from ...loop.builder import Builder
 from ...loop.ir import Val
+from .lower_walk import Walk
 from .neutral import neutral
 
 _LEAST = 4
@@ -86,9 +88,9 @@ class _Extreme(Running):
         return f"u{TYPES[self.dtype].bits}"
 
 
-def running(
-    b: Builder, opcode: str, dtype: str, combine: Callable[[Val, Val], Val], lanes: int, elements: int
-) -> Running:
-    """Returns the steps of a reducer that is the monoid `opcode`, through so many elements in so many lanes."""
-    extreme = opcode in ("maximum", "minimum") and dtype in ("f32", "f64") and lanes > 1 and elements >= _LEAST
-    return (_Extreme if extreme else Running)(b, opcode, dtype, combine)
+def running(w: Walk, lanes: int) -> Running:
+    """Returns the steps of a reduction by a monoid, in so many lanes."""
+    opcode, dtype = w.opcode, w.dtype
+    assert opcode is not None
+    extreme = opcode in ("maximum", "minimum") and dtype in ("f32", "f64") and lanes > 1 and prod(w.sizes) >= _LEAST
+    return (_Extreme if extreme else Running)(w.e.b, opcode, dtype, w.combine)
