@@ -16,6 +16,7 @@ from ...loop.builder import WIDE, is_float
 from ...loop.ir import Val
 from ...loop.nest import fold, nest, scalar_nest
 from ...lowering.kernel_writer import KernelWriter
+from ..elementwise.lower import twos_complement
 from .lower_order import at
 
 _AHEAD = 4
@@ -100,10 +101,7 @@ class _TopK:
 
     def turned(self, word: Val, sign: Val) -> Val:
         """A word in two's complement, where `sign` is that of a negative float; and back."""
-        b, bits = self.b, TYPES[self.key].bits
-        if not is_float(self.dtype):
-            return word
-        return b.xor(word, b.and_(b.shr_s(sign, bits - 1), b.bits(self.key, (1 << (bits - 1)) - 1)))
+        return twos_complement(self.b, word, sign) if is_float(self.dtype) else word
 
     def goes_first(self, p: Val, q: Val) -> Val:
         return self.b.gt(p, q) if self.largest else self.b.lt(p, q)
