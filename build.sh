@@ -168,6 +168,7 @@ pyodide_folder() {
   if grep -qsx "$state" dist/pyodide/.made; then return; fi
   rm -f dist/pyodide/.made
   wheel
+  $PY -c 'import deflate' 2>/dev/null || quietly $PY -m pip install --quiet --no-deps deflate==0.9.0
   $PY tools/pyodide_package.py dist/*.whl .tools/pyodide/node_modules/pyodide dist/pyodide
   ensure_node
   node tools/pyodide_snapshot.mjs dist/pyodide web/demo/playground/examples/gradient.hlo

@@ -5,8 +5,8 @@
 
 The folder gets Pyodide's runtime, the wheel, and a `pyodide-lock.json` that names what is there: the wheel under
 `xla-wasm`, and those of Pyodide's own packages whose files somebody has put into the folder (numpy, for one). Beside
-it, `xla-wasm.lock.json` holds the wheel's entry alone, for those who have a lock file of their own. A snapshot of
-another wheel is removed: pyodide_snapshot.mjs makes it anew.
+it, `xla-wasm.lock.json` holds the wheel's entry alone, for those who have a lock file of their own. What pages fetch of
+the runtime lies there compressed, too. A snapshot of another wheel is removed: pyodide_snapshot.mjs makes it anew.
 """
 
 from __future__ import annotations
@@ -21,7 +21,12 @@ from email.parser import Parser
 from pathlib import Path
 from typing import Any
 
+import deflate
+
 RUNTIME = ("pyodide.mjs", "pyodide.asm.mjs", "pyodide.asm.wasm", "python_stdlib.zip")
+COMPRESSED = ("pyodide.asm.mjs", "pyodide.asm.wasm")
+SMALLEST = 12
+"""The level at which libdeflate makes gzip files a twentieth smaller than zlib does."""
 _WHEEL = re.compile(r"(?P<name>\w+)-(?P<version>[^-]+)-py3-none-any\.whl")
 _ELSEWHERE = re.compile(r"""sys_platform\s*!=\s*['"]emscripten['"]|extra\s*==""")
 
@@ -53,8 +58,8 @@ def lock_entry(wheel: Path) -> dict[str, Any]:
     }
 
 
-def package(wheel: Path, pyodide: Path, folder: Path) -> dict[str, Any]:
-    """Fills the folder; its lock file."""
+def package(wheel: Path, pyodide: Path, folder: Path, level: int = SMALLEST) -> dict[str, Any]:
+    """Fills the folder; its lock file. `level` is that of compression."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in (*folder.glob("xla_wasm-*.whl"), *folder.glob("snapshot.bin.*")):
         old.unlink()
@@ -73,6 +78,11 @@ def package(wheel: Path, pyodide: Path, folder: Path) -> dict[str, Any]:
     missing = {d for p in lock["packages"].values() for d in p["depends"]} - lock["packages"].keys()
     if missing:
         raise SystemExit(f"{folder} lacks packages that others there need: {', '.join(sorted(missing))}")
+    lock["sizes"] = {}
+    for name in COMPRESSED:
+        data = deflate.gzip_compress((folder / name).read_bytes(), level)
+        (folder / f"{name}.gz").write_bytes(data)
+        lock["sizes"][f"{name}.gz"] = len(data)
     (folder / "pyodide-lock.json").write_text(json.dumps(lock, indent=1) + "\n")
     (folder / "xla-wasm.lock.json").write_text(json.dumps({entry["name"]: entry}, indent=1) + "\n")
     return lock

@@ -1,17 +1,18 @@
-// Writes into a folder of Pyodide with the wheel what pages fetch of it: snapshot.bin.zst, the memory of a Python that
-// has imported the compiler and compiled a little, from which Python starts in a tenth of the time that importing
-// takes; and pyodide.asm.wasm and pyodide.asm.mjs compressed. Their sizes go into the lock file.
+// Writes into a folder of Pyodide with the wheel snapshot.bin.zst: the memory of a Python that has imported the compiler
+// and compiled a little, from which Python starts in a tenth of the time that importing takes. Its sizes go into the
+// lock file.
 //
-// The snapshot is compressed with zstd, which Pyodide's module has. What the module's data segments hold already is taken out of it (exclusive or), and memory that is free is zero.
+// It is compressed with zstd, which Pyodide's module has. What the module's data segments hold already is taken out of
+// it (exclusive or), and memory that is free is zero.
 //
 //     node tools/pyodide_snapshot.mjs dist/pyodide web/demo/playground/examples/gradient.hlo [--quick]
 //
-// With --quick the files are larger, and made in a few seconds.
+// With --quick the file is larger, and made in a few seconds.
 
 import { readFileSync, writeFileSync } from 'node:fs';
 import { resolve } from 'node:path';
 import { pathToFileURL } from 'node:url';
-import { constants, gzipSync, zstdCompressSync } from 'node:zlib';
+import { constants, zstdCompressSync } from 'node:zlib';
 
 const PROBE = 2 << 20; // bytes, more than any hole
 
@@ -116,15 +117,8 @@ zeroFree(python._module);
 const memory = python.makeMemorySnapshot();
 without.segments(memory, segments);
 const params = { [constants.ZSTD_c_compressionLevel]: quick ? 9 : 19, [constants.ZSTD_c_windowLog]: 26 };
-const level = quick ? 3 : 9;
-lock.sizes = { 'snapshot.bin': memory.length };
-for (const [name, data] of [
-  ['snapshot.bin.zst', zstdCompressSync(memory, { params })],
-  ['pyodide.asm.wasm.gz', gzipSync(readFileSync(place('pyodide.asm.wasm')), { level })],
-  ['pyodide.asm.mjs.gz', gzipSync(readFileSync(place('pyodide.asm.mjs')), { level })],
-]) {
-  writeFileSync(place(name), data);
-  lock.sizes[name] = data.length;
-  console.log(`${folder}/${name}: ${(data.length / 1e6).toFixed(1)} MB`);
-}
+const packed = zstdCompressSync(memory, { params });
+writeFileSync(place('snapshot.bin.zst'), packed);
+Object.assign(lock.sizes, { 'snapshot.bin': memory.length, 'snapshot.bin.zst': packed.length });
+for (const [name, size] of Object.entries(lock.sizes)) console.log(`${folder}/${name}: ${(size / 1e6).toFixed(2)} MB`);
 writeFileSync(place('pyodide-lock.json'), `${JSON.stringify(lock, null, 1)}\n`);

@@ -68,11 +68,12 @@ SHOWN: dict[type, tuple[str, ...]] = {
     If: ("condition", "body"),
 }
 NOT_SHOWN = {
-    *((Block, "level"), (Block, "values"), (Block, "executed")),
+    *((Block, "level"), (Block, "control"), (Block, "values"), (Block, "executed")),
     *((Val, "block"), (Call, "touches"), (Call, "cost")),
 }
 """Fields that the text leaves out. Its order tells the depth of a block, the values in it already, and the block of a
-value, its statements how many are executed; facts about a C function are no part of the code."""
+value, its statements which of them are loops, and how many are executed; facts about a C function are no part of the
+code."""
 
 
 def test_fields_are_known() -> None:

@@ -105,7 +105,7 @@ def pyodide_folder(factory: pytest.TempPathFactory) -> Path:
     def make(place: Path) -> None:
         from pyodide_package import package
 
-        package(built_wheel(factory), PYODIDE, place / "dist")
+        package(built_wheel(factory), PYODIDE, place / "dist", level=1)
         example = ROOT / "web" / "demo" / "playground" / "examples" / "gradient.hlo"
         output([node_for("relaxed-simd"), ROOT / "tools" / "pyodide_snapshot.mjs", place / "dist", example, "--quick"])
 

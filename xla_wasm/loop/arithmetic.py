@@ -105,12 +105,12 @@ class Arithmetic:
         """`x` in all of `lanes` lanes."""
         if x.lanes == lanes:
             return x
-        return self._val("splat", (x,), x.dtype, lanes, block=None)
+        return self._val("splat", (x,), x.dtype, lanes)
 
     def _op(self, op: str, *args: Val, dtype: str | None = None) -> Val:
-        lanes = max(a.lanes for a in args)
+        lanes = max([a.lanes for a in args])
         if lanes > 1:
-            args = tuple(self.splat(a, lanes) for a in args)
+            args = tuple([self.splat(a, lanes) for a in args])
         return self._val(op, args, dtype or args[0].dtype, lanes)
 
     def _wrapped(self, op: str, *args: Val) -> Val:

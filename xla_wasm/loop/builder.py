@@ -90,7 +90,7 @@ class Builder(Arithmetic):
         """The address of an element as a scalar value and a constant offset."""
         offset = index.const * element_bytes
         address = base
-        if offset < 0 or any(c < 0 for _, c in index.loops) or index.values:
+        if offset < 0 or [c for _, c in index.loops if c < 0] or index.values:
             # The constant offset of a wasm load does not wrap, so a base that may be too low takes it in.
             address = self._op("add", address, self.bits("u32", offset & 0xFFFFFFFF)) if offset else address
             offset = 0
@@ -218,7 +218,7 @@ class Builder(Arithmetic):
     def invoke(self, symbol: str, *args: Val | int, touches: tuple[Touch, ...] = (), cost: int = 1) -> None:
         """Calls the C function `symbol`, which works on memory, here; a Python number is passed as an i32."""
         values = tuple(self.const("s32", a) if isinstance(a, int) else a for a in args)
-        self.stack[-1].statements.append(Call(symbol, values, touches, cost))
+        self.stack[-1].add(Call(symbol, values, touches, cost))
 
     @contextmanager
     def loop(self, trips: int, step: int = 1, vector: bool = False, chunked: bool = False) -> Iterator[Affine]:
@@ -261,7 +261,7 @@ class Builder(Arithmetic):
         assert body is loop.body, "loops close from the inside out"
         if self.vector is loop:
             self.vector = None
-        self.stack[-1].statements.append(loop)
+        self.stack[-1].add(loop)
 
     def carry(self, loop: Loop, init: Val, lanes: int = 1) -> Carry:
         """A value carried by the innermost open loop; set its `next` before closing, take its `result` after."""
@@ -276,7 +276,7 @@ class Builder(Arithmetic):
     def barrier(self, loop: Loop, values: list[Val]) -> None:
         """Ends the computing of what the innermost loop's body has so far; `values` replace what its carries held until
         now."""
-        self.stack[-1].statements.append(Barrier(loop, list(zip(loop.carries, values))))
+        self.stack[-1].add(Barrier(loop, list(zip(loop.carries, values))))
 
     @contextmanager
     def when(self, condition: Val) -> Iterator[None]:
@@ -285,7 +285,7 @@ class Builder(Arithmetic):
         self.stack.append(body)
         yield
         self.stack.pop()
-        self.stack[-1].statements.append(If(condition, body))
+        self.stack[-1].add(If(condition, body))
 
     def vectorized(
         self, extent: int, body: Callable[[Affine], None], padded: bool = False, chunked: bool = False

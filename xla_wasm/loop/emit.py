@@ -93,7 +93,7 @@ class _Emitter(Values):
             self.scaled(counter * loop.step, end)
             limit = self.out.local("i32")
             self.op("local.set", limit)
-        exits = any(isinstance(statement, Barrier) for statement in loop.body.statements)
+        exits = any(isinstance(statement, Barrier) for statement in loop.body.control)
         if exits:
             assert not loop.chunked, "a barrier needs a constant limit"
             self.counters[loop] = self.locals[inductions[counter]], counter * loop.step * loop.trips

@@ -43,12 +43,19 @@ class Block:
 
     level: int
     statements: list[Val | Store | Loop | If | Barrier | Call] = field(default_factory=list)
+    control: list[Loop | If | Barrier | Call] = field(default_factory=list)
+    """Those of the statements that are neither values nor stores, as few are."""
     values: dict[Any, Val] = field(default_factory=dict)
     """Values already in this block, by what they compute: common subexpressions are found as they are built."""
     guarded: bool = False
     """Inside an `If`: what may trap or has no meaning outside must stay here."""
     executed: int = 0
     """As `pieces.executed` says; 0 as long as nobody has asked."""
+
+    def add(self, statement: Loop | If | Barrier | Call) -> None:
+        """Adds a statement at the end."""
+        self.statements.append(statement)
+        self.control.append(statement)
 
 
 @dataclass(eq=False, slots=True)
@@ -153,7 +160,7 @@ class Func:
     def ranges(self) -> list[tuple[int, Loop]]:
         """The chunked loops, each with the number that its first trip has in the range."""
         found, first = [], 0
-        for statement in self.body.statements:
+        for statement in self.body.control:
             if isinstance(statement, Loop) and statement.chunked:
                 found.append((first, statement))
                 first += statement.trips

@@ -7,7 +7,7 @@ Between them a run can be ended (`target.STOP`), and so it can in the loops insi
 
 from __future__ import annotations
 
-from .ir import Block, Call, Func, If, Loop, Store, Val
+from .ir import Block, Call, Func, If, Loop, Val
 
 _STATEMENTS = 1 << 20
 """The least number of statements in a piece: some hundred microseconds in the better code, beside which a call is
@@ -52,7 +52,7 @@ def looks(func: Func) -> set[Loop]:
     found: set[Loop] = set()
 
     def visit(block: Block, split: bool) -> None:
-        for s in block.statements:
+        for s in block.control:
             if isinstance(s, If):
                 visit(s.body, split)
             elif isinstance(s, Loop):
@@ -82,9 +82,7 @@ def executed(block: Block) -> int:
     complete."""
     if not block.executed:
         total = len(block.statements)
-        for s in block.statements:
-            if isinstance(s, (Val, Store)):  # most are
-                continue
+        for s in block.control:
             if isinstance(s, Loop):
                 total += max(s.trips, 1) * executed(s.body)
             elif isinstance(s, If):

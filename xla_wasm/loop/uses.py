@@ -90,7 +90,7 @@ def count_uses(func: Func) -> Uses:
 
 def _find_in_place(loop: Loop, found: Uses) -> None:
     """Follows what each carry of a loop holds from barrier to barrier."""
-    barriers = [dict(statement.values) for statement in loop.body.statements if isinstance(statement, Barrier)]
+    barriers = [dict(statement.values) for statement in loop.body.control if isinstance(statement, Barrier)]
     mentions = Counter(val for values in barriers for val in values.values())
     nexts = {carry: carry.next for carry in loop.carries if carry.next is not None}
     held = {carry: carry.value for carry in loop.carries}

@@ -183,4 +183,6 @@ SAMPLES: tuple[Sample, ...] = (
         f32([[0, 0, 0, 0, 0], [0, 0, 8, 0, 0], [0, 0, 3, 0, 0], [0, 0, 0, 1, 0]]), name="overlapping columns",
         called=(function("f32, f32", lambda b, x, y: b.op("compare", x, y, direction="GE")), reducer("add", "f32")),
         window=Window((WindowDimension(2, 2), WindowDimension(3, 2)))),
+    *(_pooled(np.ones((1, width)), np.zeros((0, width)), np.full((1, width), 2), f"no window, {width} wide", (3,),
+        (1,), init=2) for width in (3, 8)),
 )  # fmt: skip
