@@ -72,6 +72,19 @@ class Builder(Arithmetic):
             return self.const("s32", index.const)
         return self.add(total, self.const("s32", index.const)) if index.const else total
 
+    def clamped(self, x: Val, last: int) -> Val:
+        """A number brought inside `0..last`."""
+        return self.min(self.max(x, self.const(x.dtype, 0)), self.const(x.dtype, last))
+
+    def inside(self, position: Affine, size: int) -> tuple[Affine, Val | None]:
+        """A position brought inside `0..size-1`, and whether it was there by itself (None: it always is)."""
+        bounds = position.range()
+        if bounds is not None and bounds[0] >= 0 and bounds[1] < size:
+            return position, None
+        value = self.index_value(position)
+        held = self.lt(self.bitcast(value, "u32"), self.const("u32", size))
+        return Affine.of(self.clamped(value, size - 1)), held
+
     def ramp(self, step: int = 1) -> Val:
         """The numbers 0, `step`, twice that and so on in as many lanes as the kernel's vectors have, as s32."""
         return self._val("ramp", (), "s32", self.lanes, step)

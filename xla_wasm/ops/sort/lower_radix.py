@@ -16,7 +16,7 @@ from ...hlo.types import TYPES
 from ...loop.affine import ZERO, Affine
 from ...loop.builder import WIDE, Builder, is_float
 from ...loop.ir import Val
-from ...loop.nest import along, nest
+from ...loop.nest import nest
 from ...lowering.apply import apply
 from ...lowering.kernel_writer import KernelWriter
 from .lower_introsort import Introsort
@@ -176,14 +176,13 @@ class Radix:
 
         def seen(i: Affine) -> Val:
             """Returns a condition that is true if this element and the next have equal keys, and are not equal."""
-            some = [differ(m, dtype, i) for m, dtype in zip(memories, ordered.dtypes[1:])]
-            return b.andnot(reduce(b.or_, some), differ(keys, self.key.stored, i))
+            unequal = [differ(m, dtype, i) for m, dtype in zip(memories, ordered.dtypes[1:])]
+            return b.andnot(reduce(b.or_, unequal), differ(keys, self.key.stored, i))
 
-        none = b.splat(b.const("pred", False), b.lanes)
-        (found,) = along(
-            b, last // b.lanes, [none], lambda i, found: [b.or_(*found, seen(i))], step=b.lanes, vector=True
-        )
-        found_by_lane = [b.lane(found, lane) for lane in range(b.lanes)]
+        with b.carrying(last // b.lanes, b.lanes, vector=True) as loop:
+            some = b.carry(loop, b.const("pred", False), b.lanes)
+            some.next = b.or_(some.value, seen(Affine.along(loop)))
+        found_by_lane = [b.lane(some.result, lane) for lane in range(b.lanes)]
         shows = reduce(b.or_, [*found_by_lane, *(seen(Affine(i)) for i in range(last - last % b.lanes, last))])
         if self.key.may_fail:
             # NaNs lie at one end.
@@ -243,12 +242,9 @@ class Radix:
     def starts(self, turn: Val) -> None:
         """Turns the counts of one digit into where the elements with each value of it begin."""
         b, counts = self.b, self.counts
-        first = b.mul(turn, b.const("s32", _VALUES))
-
-        def one(i: Affine, total: list[Val]) -> list[Val]:
-            place = Affine.of(b.add(first, b.index_value(i)))
+        with b.carrying(_VALUES) as loop:
+            place = Affine.of(b.add(b.mul(turn, b.const("s32", _VALUES)), b.index_value(Affine.along(loop))))
+            total = b.carry(loop, b.const("s32", 0))
             own = b.load(counts.number, place, "s32")
-            b.store(counts.number, place, *total, "s32")
-            return [b.add(*total, own)]
-
-        along(b, _VALUES, [b.const("s32", 0)], one)
+            b.store(counts.number, place, total.value, "s32")
+            total.next = b.add(total.value, own)

@@ -17,7 +17,7 @@ from ...loop.affine import ZERO, Affine, Index
 from ...loop.arithmetic import in_pairs
 from ...loop.builder import WIDE, is_float
 from ...loop.ir import Val
-from ...loop.nest import along, fold, nest, scalar_nest
+from ...loop.nest import fold, nest, scalar_nest
 from ...lowering.kernel_writer import KernelWriter
 from ..elementwise.lower import twos_complement
 
@@ -168,16 +168,13 @@ class _TopK:
             bound = b.carry(bits, b.const(self.key, least if self.largest else most))
             bit = b.carry(bits, b.const(self.key, least or (most + 1) // 2))
             trial = b.pin(b.xor(bound.value, bit.value))
-
-            def reaching(i: Affine, counts: list[Val]) -> list[Val]:
+            with b.carrying(self.groups // step, step) as loop:
+                count = b.carry(loop, self.number(0), b.lanes)
+                count.next = count.value
                 for ahead in range(_AHEAD):
-                    word = b.load_lanes(memory, i + ahead * b.lanes, self.key, pure=False)
-                    counts = [self.counted(*counts, b.ge(word, trial) if self.largest else b.le(word, trial))]
-                return counts
-
-            zero = b.splat(self.number(0), b.lanes)
-            (count,) = along(b, self.groups // step, [zero], reaching, step=step)
-            bound.next = b.select(b.ge(self.total(count), b.const("s32", self.count)), trial, bound.value)
+                    word = b.load_lanes(memory, Affine.along(loop) + ahead * b.lanes, self.key, pure=False)
+                    count.next = self.counted(count.next, b.ge(word, trial) if self.largest else b.le(word, trial))
+            bound.next = b.select(b.ge(self.total(count.result), b.const("s32", self.count)), trial, bound.value)
             bit.next = b.shr_u(bit.value, 1)
         return bound.result
 

@@ -9,7 +9,7 @@ from ...hlo.ir import Instruction
 from ...loop.affine import Affine, Index
 from ...loop.builder import Builder, is_float
 from ...loop.ir import Val
-from ...loop.nest import fold, nest, scalar_nest
+from ...loop.nest import along, fold, nest, scalar_nest
 from ...lowering.kernel_writer import KernelWriter
 from ..reduce.monoids import monoids
 from .prefixes import Cumulative
@@ -55,12 +55,12 @@ def cumulative_kernel(k: KernelWriter, x: Instruction, walk: Cumulative) -> None
         return
     if prod(inner) < b.lanes:
 
-        def along(place: Index) -> None:
+        def line(place: Index) -> None:
             before, after = place[: len(outer)], place[len(outer) :]
             lanes = b.lanes if b.vector is not None else 1
             fold(b, (length,), start, lanes, lambda i, state: step((*before, at(i[0]), *after), state))
 
-        nest(b, (*outer, *inner), along)
+        nest(b, (*outer, *inner), line)
         return
     rows = [k.scratch(v.dtype, inner) for v in start]
 
@@ -100,20 +100,21 @@ def _prefixes(k: KernelWriter, x: Instruction, walk: Cumulative, inits: list[Val
         def put(i: Affine, total: Val, leaf: int) -> None:
             k.store(x, at(i), b.pin(b.convert(total, "f32")), leaf)
 
-        loop = b.open_loop(length // 4, 4, vector=True)
-        i = Affine(0, ((loop, 1),))
-        carries = [b.carry(loop, b.convert(init, "f64"), 2) for init in inits]
-        values = [[b.convert(b.splat(e.value(o, at(i + u)), 2), "f64") for u in (0, 2)] for o in operands]
-        for leaf, (carry, parts) in enumerate(zip(carries, values)):
-            first, second = (b.pin(b.add(part, b.shuffle(nothing, part, (0, 2)))) for part in parts)
-            second = b.pin(b.add(second, b.splat_lane(first, 1)))
-            made = [b.pin(b.add(carry.value, part)) for part in (first, second)]
-            for u, total in zip((0, 2), made):
-                put(i + u, total, leaf)
-            carry.next = b.splat_lane(made[1], 1)
-        b.close_loop(loop)
+        def four(i: Affine, before: list[Val]) -> list[Val]:
+            values = [[b.convert(b.splat(e.value(o, at(i + u)), 2), "f64") for u in (0, 2)] for o in operands]
+            after = []
+            for leaf, (total, parts) in enumerate(zip(before, values)):
+                first, second = (b.pin(b.add(part, b.shuffle(nothing, part, (0, 2)))) for part in parts)
+                second = b.pin(b.add(second, b.splat_lane(first, 1)))
+                made = [b.pin(b.add(total, part)) for part in (first, second)]
+                for u, value in zip((0, 2), made):
+                    put(i + u, value, leaf)
+                after.append(b.splat_lane(made[1], 1))
+            return after
+
+        starts = [b.convert(init, "f64") for init in inits]
+        totals = [b.lane(v, 0) for v in along(b, length // 4, starts, four, step=4, lanes=2, vector=True)]
         done = length - length % 4
-        totals = [b.lane(carry.result, 0) for carry in carries if carry.result is not None]
 
         def one(inner: Index, totals: list[Val]) -> list[Val]:
             i = inner[0] + done
