@@ -20,7 +20,6 @@ class Blocks:
 
     def __init__(self, sums: InnerProducts):
         self.b, self.g, self.tile, self.sums, self.loads = sums.b, sums.g, sums.tile, sums, sums.loads
-        self.constants = sums.loads.constants
 
     def in_blocks(self, x: Left, rows: Rows, n: Affine, sums: list[Val]) -> list[Val]:
         """Adds the products of each block times its scales, of the panel from column `n` on."""
@@ -50,8 +49,7 @@ class Blocks:
                     parts = [b.pin(self.sums.added_product(*pair, part)) for pair, part in zip(factors, parts)]
                 return parts
 
-            zero = b.splat(b.const(dtype, 0), g.lanes)
-            parts = along(b, g.block_rows, [zero] * len(sums), row_of_words)
+            parts = along(b, g.block_rows, [self.loads.constant(dtype, 0)] * len(sums), row_of_words)
             scales = [self.loads.column(scale, i, j) for j in range(width)] * rows.count
             return [
                 b.pin(b.fma(b.convert(part, "f32"), factor, total)) for part, factor, total in zip(parts, scales, sums)
@@ -83,7 +81,8 @@ class Blocks:
                 words = [b.load_lanes(right.pointer, at + j * g.lanes, "s32") for j in range(width)]
                 for half in range(2):
                     halves = [
-                        b.and_(b.shr_u(word, 4 * half) if half else word, self.constants.nibbles) for word in words
+                        b.and_(b.shr_u(word, 4 * half) if half else word, self.loads.constant("s32", 0x0F0F0F0F))
+                        for word in words
                     ]
                     factors = product(
                         [quad[2 * row + half] for quad in left], [as_bytes(b, column) for column in halves]
@@ -102,12 +101,14 @@ class Blocks:
         """Minus 8 times the sum of a block of bytes, given as vectors of quads: words hold 8 more than their numbers.
         In each quad's place the first half has the sum of all first halves, and the other one that of the others."""
         b = self.b
-        products = [b.dot_i7(as_bytes(b, vector), as_bytes(b, self.constants.eights)) for vector in vectors]
+        products = [
+            b.dot_i7(as_bytes(b, vector), as_bytes(b, self.loads.constant("s32", 0x08080808))) for vector in vectors
+        ]
         total = in_pairs(products, b.add)
         for turn in ((2, 3, 0, 1), (1, 0, 3, 2)):
             lanes = b.joined(total)
             total = b.add(total, b.halves(b.shuffle(lanes, lanes, turn)))
-        return b.pin(b.sub(self.constants.zero_halves, total))
+        return b.pin(b.sub(self.loads.zero_halves, total))
 
     def unpacked(self, outer: Index, n: Affine) -> Right:
         """The panel from column `n` on made f32, in the scratch memory."""

@@ -102,11 +102,8 @@ class InnerProducts:
 
         def body(k: Affine, sums: list[Val], lost: int = 0, pair: int | None = None) -> list[Val]:
             def counted(value: Val) -> Val:
-                return (
-                    b.shuffle(value, self.loads.constants.zero, (*[lanes] * lost, *range(lost, lanes)))
-                    if lost
-                    else value
-                )
+                kept = (*[lanes] * lost, *range(lost, lanes))
+                return b.shuffle(value, self.loads.zero, kept) if lost else value
 
             right = counted(self.loads.vector(self.loads.rhs, y + k, g.types.right))
             return [
@@ -147,12 +144,12 @@ class InnerProducts:
         In squares it is a zero that no engine knows before it has the rows' address. Cranelift gives a sum the place of
         what it begins with, and a constant's place through all loops around may be in memory.
         """
-        b, dtype = self.b, self.g.types.accumulator
+        b = self.b
         if not self.tile.squares:
-            return [self.loads.constants.zero] * count
+            return [self.loads.zero] * count
         address, _ = b.address(x.pointer, x.start, TYPES[x.dtype].bytes)
         never = b.eq(b.or_(address, b.const("u32", 1)), b.const("u32", 0))
-        return [b.splat(b.convert(never, dtype), self.g.lanes)] * count
+        return [b.splat(b.convert(never, self.g.types.accumulator), self.g.lanes)] * count
 
     def total(self, value: Val) -> Val:
         """The sum of a vector's lanes."""
