@@ -80,13 +80,11 @@ class Blocks:
                 at = right.start + (i * g.block_rows + row) * right.k_stride
                 words = [b.load_lanes(right.pointer, at + j * g.lanes, "s32") for j in range(width)]
                 for half in range(2):
-                    halves = [
-                        b.and_(b.shr_u(word, 4 * half) if half else word, self.loads.constant("s32", 0x0F0F0F0F))
-                        for word in words
+                    nibbles = self.loads.constant("s32", 0x0F0F0F0F)
+                    columns = [
+                        as_bytes(b, b.and_(b.shr_u(word, 4 * half) if half else word, nibbles)) for word in words
                     ]
-                    factors = product(
-                        [quad[2 * row + half] for quad in left], [as_bytes(b, column) for column in halves]
-                    )
+                    factors = product([quad[2 * row + half] for quad in left], columns)
                     parts = [b.pin(b.add(part, b.dot_i7(*pair))) for part, pair in zip(parts, factors)]
             own = [
                 b.load_splat(scales.pointer, scales.start + r * scales.m_stride + i, "f32") for r in range(rows.count)
@@ -101,9 +99,8 @@ class Blocks:
         """Minus 8 times the sum of a block of bytes, given as vectors of quads: words hold 8 more than their numbers.
         In each quad's place the first half has the sum of all first halves, and the other one that of the others."""
         b = self.b
-        products = [
-            b.dot_i7(as_bytes(b, vector), as_bytes(b, self.loads.constant("s32", 0x08080808))) for vector in vectors
-        ]
+        eights = self.loads.constant("s32", 0x08080808)
+        products = [b.dot_i7(as_bytes(b, vector), as_bytes(b, eights)) for vector in vectors]
         total = in_pairs(products, b.add)
         for turn in ((2, 3, 0, 1), (1, 0, 3, 2)):
             lanes = b.joined(total)

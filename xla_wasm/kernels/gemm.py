@@ -20,16 +20,7 @@ from .inner_products import InnerProducts
 from .packing import is_trip, without_last
 from .quads import quads
 from .sides import Left, Loads, Right, Rows, Sides
-from .tiles import (
-    ROWS,
-    Gemm,
-    Tile,
-    chain_of,
-    group_of_rows,
-    packs_panels,
-    takes_quads,
-    unpacks,
-)
+from .tiles import ROWS, Gemm, Tile, chain_of, group_of_rows, packs_panels, takes_quads, unpacks
 
 
 def gemm_kernel(b: Builder, g: Gemm, tile: Tile, sides: Sides, chunked: bool = True) -> None:

@@ -49,10 +49,6 @@ class Quads:
         left, column = as_bytes(self.b, left), as_bytes(self.b, column)
         return self.b.dot_i7_add(left, column, total) if self.swaps else self.b.dot_i7_add(column, left, total)
 
-    def added_numbers(self, column: Val, total: Val) -> Val:
-        """A vector of sums with the four numbers of a quad of each column."""
-        return self.added(self.b.splat(self.b.const("s32", _ONES), total.lanes), column, total)
-
     def shifted(self, left: Val) -> Val:
         """Quads of the left side as the engine reads them."""
         b = self.b
@@ -121,7 +117,8 @@ class Quads:
 
             def step(k: Affine, sums: list[Val]) -> list[Val]:
                 columns = self.columns(right.pointer, at + k * right.k_stride, right.k_stride, width)
-                return [self.added_numbers(column, total) for column, total in zip(columns, sums)]
+                ones = b.splat(b.const("s32", _ONES), b.lanes)
+                return [self.added(ones, column, total) for column, total in zip(columns, sums)]
 
             return along(b, g.run // 2, sums, step, step=2)
 

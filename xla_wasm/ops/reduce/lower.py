@@ -8,7 +8,7 @@ from ...loop.arithmetic import in_pairs
 from ...loop.builder import is_float
 from ...loop.ir import Val
 from ...loop.nest import along, fold
-from ...lowering.elemental import Elemental
+from ...lowering.elemental import Elemental, Lower
 from .lower_best import search
 from .lower_columns import columns
 from .lower_running import neutral_value, running
@@ -86,13 +86,8 @@ def _along_lanes(w: Walk, index: Index, init: Val) -> Val:
     return w.combine(init, w.combine(acc[-1], result) if rest else result)
 
 
-def _map(e: Elemental, x: Instruction, index: Index) -> Val:
-    return e.apply(x.called[0], [e.value(o, index) for o in x.operands])[0]
-
-
-def _get_tuple_element(e: Elemental, x: Instruction, index: Index) -> Val:
-    values = e.value(x.operands[0], index)
-    return values[x.attrs["index"]]
-
-
-ELEMENTAL = {"reduce": _reduce, "map": _map, "get-tuple-element": _get_tuple_element}
+ELEMENTAL: dict[str, Lower] = {
+    "reduce": _reduce,
+    "map": lambda e, x, index: e.apply(x.called[0], [e.value(o, index) for o in x.operands])[0],
+    "get-tuple-element": lambda e, x, index: e.value(x.operands[0], index)[x.attrs["index"]],
+}

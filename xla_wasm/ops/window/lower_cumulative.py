@@ -47,18 +47,14 @@ def cumulative_kernel(k: KernelWriter, x: Instruction, walk: Cumulative) -> None
             k.store(x, index, b.pin(value), leaf)
         return state
 
-    def at(i: Affine) -> Affine:
-        return Affine(length - 1) - i if walk.reverse else i
-
     if compensated and {*types} == {"f32"} and prod(inner) == 1 and length >= _LONG:
         _prefixes(k, x, walk, inits)
         return
     if prod(inner) < b.lanes:
 
         def line(place: Index) -> None:
-            before, after = place[: len(outer)], place[len(outer) :]
             lanes = b.lanes if b.vector is not None else 1
-            fold(b, (length,), start, lanes, lambda i, state: step((*before, at(i[0]), *after), state))
+            fold(b, (length,), start, lanes, lambda i, state: step(_at(walk, dims, place, i[0]), state))
 
         nest(b, (*outer, *inner), line)
         return
@@ -74,11 +70,17 @@ def cumulative_kernel(k: KernelWriter, x: Instruction, walk: Cumulative) -> None
 
             def one(i: Index) -> None:
                 state = [b.load(row.number, row.position(i), row.dtype) for row in rows]
-                put(i, step((*before, at(n), *i), state))
+                put(i, step(_at(walk, dims, (*before, *i), n), state))
 
             nest(b, inner, one)
 
     scalar_nest(b, outer, block)
+
+
+def _at(walk: Cumulative, dims: tuple[int, ...], others: Index, i: Affine) -> Index:
+    """The index of element number `i` of a walk at a place along all other dimensions."""
+    place = Affine(dims[walk.dim] - 1) - i if walk.reverse else i
+    return (*others[: walk.dim], place, *others[walk.dim :])
 
 
 def _prefixes(k: KernelWriter, x: Instruction, walk: Cumulative, inits: list[Val]) -> None:
@@ -92,10 +94,9 @@ def _prefixes(k: KernelWriter, x: Instruction, walk: Cumulative, inits: list[Val
     # -0 is what leaves each number as it is.
     nothing = b.splat(b.const("f64", -0.0), 2)
 
-    def sums(before: Index) -> None:
+    def sums(line: Index) -> None:
         def at(i: Affine) -> Index:
-            place = Affine(length - 1) - i if walk.reverse else i
-            return (*before[: walk.dim], place, *before[walk.dim :])
+            return _at(walk, dims, line, i)
 
         def put(i: Affine, total: Val, leaf: int) -> None:
             k.store(x, at(i), b.pin(b.convert(total, "f32")), leaf)
