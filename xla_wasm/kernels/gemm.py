@@ -105,7 +105,7 @@ class _Writer:
             return
         count = tiles // size
         done = count * size
-        with b.carrying(count, size * mr, chunked=chunked) as loop:
+        with b.open_loop(count, size * mr, chunked=chunked) as loop:
             self.columns(Group(outer, Affine.along(loop), size, 0), False, first)
             if done < tiles or rest:
                 with b.when(is_trip(b, loop, count - 1)):
@@ -123,7 +123,7 @@ class _Writer:
         """Calls `body` for all panels, or those of the span from column `first` on."""
         b, nr, n = self.b, self.tile.nr, self.g.n
         panels = -(-n // nr)
-        with b.carrying(self.tile.span or panels, nr, vector=nr > 1, chunked=chunked) as self.panels:
+        with b.open_loop(self.tile.span or panels, nr, vector=nr > 1, chunked=chunked) as self.panels:
             last = is_trip(b, self.panels, panels - 1) if n % nr and panels > 1 else None
             body(Panel(first + Affine.along(self.panels), last))
 
@@ -133,7 +133,7 @@ class _Writer:
         b, mr = self.b, self.tile.mr
         tiles, rest = divmod(self.g.m, mr)
         column, right = Panel(ZERO), self.loads.right(outer, ZERO)
-        with b.carrying(tiles, chunked=chunked) as loop:
+        with b.open_loop(tiles, chunked=chunked) as loop:
             self.block(Rows(outer, Affine.along(loop), mr, tiles), column, right)
             if rest:
                 with b.when(is_trip(b, loop, tiles - 1)):

@@ -122,7 +122,7 @@ def panels(b: Builder, n: int, nr: int, vector: bool, body: Callable[[Affine, in
     """Runs `body(first column, the same if constant, columns)` for every panel; only the last may have fewer than
     `nr`."""
     count, tail = -(-n // nr), n % nr
-    with b.carrying(count, nr, vector=vector, chunked=True) as loop:
+    with b.open_loop(count, nr, vector=vector, chunked=True) as loop:
         first = Affine.along(loop)
         if tail and count > 1:
             last = is_trip(b, loop, count - 1)

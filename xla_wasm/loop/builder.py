@@ -239,11 +239,12 @@ class Builder(Arithmetic):
         if trips == 1 and not vector and not (chunked and self.outermost):
             yield ZERO
         else:
-            with self.carrying(trips, step, vector, chunked) as loop:
+            with self.open_loop(trips, step, vector, chunked) as loop:
                 yield Affine.along(loop)
 
-    def open_loop(self, trips: int, step: int = 1, vector: bool = False, chunked: bool = False) -> Loop:
-        """Opens a loop; its variable is `Affine.along(loop)`. Close it with `close_loop`.
+    @contextmanager
+    def open_loop(self, trips: int, step: int = 1, vector: bool = False, chunked: bool = False) -> Iterator[Loop]:
+        """As `loop`, with a loop in any case, which may carry values; its variable is `Affine.along(loop)`.
 
         With `chunked`, if no other loop is open, it is a part of the range that callers split.
         """
@@ -252,29 +253,18 @@ class Builder(Arithmetic):
         self.stack.append(body)
         if vector:
             self.vector = loop
-        return loop
-
-    @contextmanager
-    def carrying(self, trips: int, step: int = 1, vector: bool = False, chunked: bool = False) -> Iterator[Loop]:
-        """As `open_loop`, and closes the loop: one that carries values, if it is not `chunked`."""
-        loop = self.open_loop(trips, step, vector, chunked)
         yield loop
-        self.close_loop(loop)
+        self.stack.pop()
+        if self.vector is loop:
+            self.vector = None
+        self.stack[-1].add(loop)
 
     @contextmanager
     def repeat(self) -> Iterator[Loop]:
         """Opens a loop whose body runs once, and again as long as what it sets as the loop's `condition` holds."""
-        with self.carrying(0) as loop:
+        with self.open_loop(0) as loop:
             yield loop
             assert loop.condition is not None, "a loop without a count needs a condition"
-
-    def close_loop(self, loop: Loop) -> None:
-        """Closes the innermost loop; the results of its carried values are there then."""
-        body = self.stack.pop()
-        assert body is loop.body, "loops close from the inside out"
-        if self.vector is loop:
-            self.vector = None
-        self.stack[-1].add(loop)
 
     def carry(self, loop: Loop, init: Val, lanes: int = 1) -> Carry:
         """A value carried by the innermost open loop; set its `next` before closing, take its `result` after."""

@@ -73,7 +73,7 @@ def along(
     left of it, there is no loop, but for one along `vector`s: then the index is no loop's variable."""
     if trips <= 1 and not vector:
         return body(ZERO, values) if trips else values
-    with b.carrying(trips, step, vector) as loop:
+    with b.open_loop(trips, step, vector) as loop:
         carries = [b.carry(loop, value, lanes or value.lanes) for value in values]
         for carry, value in zip(carries, body(Affine.along(loop), [carry.value for carry in carries])):
             carry.next = b.splat(value, carry.value.lanes)

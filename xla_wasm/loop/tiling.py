@@ -99,7 +99,7 @@ def nest_in_tiles(
                 element(at(first + row, place + done), None)
 
     def square(at: Callable[[Affine, Affine], Index], first: Affine, count: int, places: list[Affine]) -> None:
-        with b.carrying(count, lanes) as loop:
+        with b.open_loop(count, lanes) as loop:
             for place in places:
                 tile = Tile(loop)
                 for tile.row in range(lanes):

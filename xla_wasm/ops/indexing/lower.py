@@ -184,7 +184,7 @@ class _Scatter:
         outside."""
         b = self.b
         step = _AHEAD * b.lanes
-        with b.carrying(size // step, step, vector=True) as loop:
+        with b.open_loop(size // step, step, vector=True) as loop:
             first = Affine.along(loop)
             inner = (ZERO,) * len(self.window_dims)
             vectors = []

@@ -11,7 +11,7 @@ from ...loop.nest import along, fold
 from ...lowering.elemental import Elemental, Lower
 from .lower_best import search
 from .lower_columns import columns
-from .lower_running import neutral_value, running
+from .lower_running import running
 from .lower_walk import Parts, Walk, across_lanes, chain_of, next_states, operand_index, states
 
 _UNROLL = 4
@@ -34,8 +34,7 @@ def _reduce(e: Elemental, x: Instruction, index: Index) -> Val | list[Val]:
             def added(inner: Index, acc: list[Val]) -> list[Val]:
                 return [b.splat(w.combine(acc[0], w.element(index, inner)), lanes)]
 
-            fresh = b.splat(neutral_value(b, opcode, w.dtype), lanes)
-            return Parts(b, [fresh], w.combine).fold(sizes, 1, [b.splat(inits[0], lanes)], added)[0]
+            return Parts(b, [b.splat(w.neutral, lanes)], w.combine).fold(sizes, 1, [b.splat(inits[0], lanes)], added)[0]
         if opcode in ("maximum", "minimum"):
             return columns(e, x, [index])[0]
 
@@ -49,15 +48,14 @@ def _reduce(e: Elemental, x: Instruction, index: Index) -> Val | list[Val]:
 
 def _along_lanes(w: Walk, index: Index, init: Val) -> Val:
     """Reduces along the lanes of vectors: `_UNROLL` vector accumulators and a scalar one for what is left over."""
-    b, sizes, lanes = w.e.b, w.sizes, w.e.b.lanes
+    b, sizes, lanes = w.b, w.sizes, w.b.lanes
     r, last = running(w, lanes), sizes[-1]
-    neutral = neutral_value(b, r.opcode, w.dtype)
     unroll = _UNROLL if last >= 2 * _UNROLL * lanes else 1
     wide = last // (lanes * unroll)
     whole = last // lanes
     rest = last - whole * lanes
     fresh = r.start(lanes) * unroll
-    start = fresh + [neutral] * bool(rest)
+    start = fresh + [w.neutral] * bool(rest)
 
     def row(outer: Index, acc: list[Val]) -> list[Val]:
         def step(state: list[Val], i: Affine) -> list[Val]:

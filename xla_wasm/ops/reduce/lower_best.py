@@ -17,8 +17,7 @@ from ...loop.nest import along, fold
 from ...lowering.elemental import Elemental
 from ...lowering.source import place
 from ..reading import reads, record
-from .lower_running import neutral_value
-from .lower_walk import across_lanes, next_states, operand_index, states
+from .lower_walk import across_lanes, neutral_value, next_states, operand_index, states
 
 NOWHERE = 1 << 30
 """A place behind all elements."""

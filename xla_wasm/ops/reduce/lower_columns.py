@@ -14,7 +14,7 @@ from ...loop.nest import fold, nest
 from ...lowering.elemental import Elemental
 from ...lowering.kernel_writer import KernelWriter
 from ...lowering.source import Source
-from .lower_running import neutral_value, running
+from .lower_running import running
 from .lower_walk import Parts, Walk, block_of, next_states, states
 from .monoids import monoid
 
@@ -46,7 +46,7 @@ def columns(e: Elemental, x: Instruction, indices: list[Index]) -> list[Val]:
     init = e.value(x.operands[1], ())
     if w.opcode is None or w.adds_floats:
         start = [b.splat(init, lanes)] * count
-        fresh = [b.splat(neutral_value(b, "add", w.dtype), lanes)] * count if w.adds_floats else None
+        fresh = [b.splat(w.neutral, lanes)] * count if w.adds_floats else None
 
         def combined(inner: Index, acc: list[Val]) -> list[Val]:
             return [b.splat(w.combine(a, w.element(i, inner)), lanes) for a, i in zip(acc, indices)]
@@ -118,7 +118,7 @@ class ColumnSums:
         own = self._array(level, width)
 
         def part(first: Affine, size: int, into: Source) -> None:
-            self._fill(own, width, neutral_value(self.b, "add", own.dtype))
+            self._fill(own, width, self.walk.neutral)
             turns(first, size, own)
             nest(self.b, (width,), lambda i: self._put(into, i, [self._at(own, i)]))
 

@@ -12,9 +12,17 @@ from ...loop.ir import Val
 from ...loop.nest import Step, along
 from ...lowering.elemental import Elemental
 from .monoids import monoid
+from .neutral import neutral
 
 _CHAIN = 64
 """Additions of floats one after another: in longer sums rounding errors would add up."""
+
+
+def neutral_value(b: Builder, opcode: str, dtype: str) -> Val:
+    """Returns the neutral element of a monoid as a value."""
+    number = neutral(opcode, dtype)
+    assert isinstance(number, (int, float))
+    return b.const(dtype, number)
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +33,10 @@ class Walk:
     x: Instruction
 
     @property
+    def b(self) -> Builder:
+        return self.e.b
+
+    @property
     def dtype(self) -> str:
         return self.x.shape.element_type
 
@@ -32,6 +44,12 @@ class Walk:
     def opcode(self) -> str | None:
         """The monoid by which it reduces, if it is one."""
         return monoid(self.x.called[0])
+
+    @property
+    def neutral(self) -> Val:
+        """Of the monoid."""
+        assert self.opcode is not None
+        return neutral_value(self.b, self.opcode, self.dtype)
 
     @property
     def adds_floats(self) -> bool:

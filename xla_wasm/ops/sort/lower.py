@@ -108,7 +108,7 @@ class _Merge:
     def passes(self, write: Writer) -> None:
         """Merges the runs until there is one, and gives its elements to `write`."""
         b = self.b
-        with b.carrying(self.turns) as turn:
+        with b.open_loop(self.turns) as turn:
             width = b.carry(turn, b.const("s32", self.width))
             (sources, here), (targets, there) = self.here.carried(turn), self.there.carried(turn)
             met = self.from_both_ends(width.value, sources, targets)
@@ -142,7 +142,7 @@ class _Merge:
         one, zero = b.const("s32", 1), b.const("s32", 0)
         before, twice = b.sub(width, one), b.shl(width, 1)
         last = b.sub(twice, one)
-        with b.carrying(self.size // 2) as loop:
+        with b.open_loop(self.size // 2) as loop:
             # Where the next result goes, and what it may be: from the front, then from the back.
             starts = (zero, zero, width, last, before, last)
             front, left, right, back, last_left, last_right = carries = [b.carry(loop, v) for v in starts]
@@ -181,7 +181,7 @@ class _Merge:
         b = self.b
         one, zero = b.const("s32", 1), b.const("s32", 0)
         length = b.const("s32", self.length)
-        with b.carrying(self.size) as loop:
+        with b.open_loop(self.size) as loop:
             starts = (zero, zero, width, width, b.shl(width, 1))
             front, left, right, middle, end = carries = [b.carry(loop, v) for v in starts]
             p, q = sources.load(Affine.of(left.value)), sources.load(Affine.of(right.value))

@@ -179,7 +179,7 @@ class Radix:
             unequal = [differ(m, dtype, i) for m, dtype in zip(memories, ordered.dtypes[1:])]
             return b.andnot(reduce(b.or_, unequal), differ(keys, self.key.stored, i))
 
-        with b.carrying(last // b.lanes, b.lanes, vector=True) as loop:
+        with b.open_loop(last // b.lanes, b.lanes, vector=True) as loop:
             some = b.carry(loop, b.const("pred", False), b.lanes)
             some.next = b.or_(some.value, seen(Affine.along(loop)))
         found_by_lane = [b.lane(some.result, lane) for lane in range(b.lanes)]
@@ -221,7 +221,7 @@ class Radix:
     def distribute(self) -> Memory:
         """One turn for each digit; the memory that holds keys and elements in order."""
         b, counts = self.b, self.counts
-        with b.carrying(self.key.turns) as loop:
+        with b.open_loop(self.key.turns) as loop:
             turn = b.index_value(Affine.along(loop))
             (sources, here), (targets, there) = self.here.carried(loop), self.there.carried(loop)
             first = b.load_at(sources.address(0), ZERO, self.key.stored, pure=False)
@@ -242,7 +242,7 @@ class Radix:
     def starts(self, turn: Val) -> None:
         """Turns the counts of one digit into where the elements with each value of it begin."""
         b, counts = self.b, self.counts
-        with b.carrying(_VALUES) as loop:
+        with b.open_loop(_VALUES) as loop:
             place = Affine.of(b.add(b.mul(turn, b.const("s32", _VALUES)), b.index_value(Affine.along(loop))))
             total = b.carry(loop, b.const("s32", 0))
             own = b.load(counts.number, place, "s32")

@@ -164,11 +164,11 @@ class _TopK:
                 word = self.word(b.load_lanes(memory, i, self.best.dtype, pure=False))
                 b.store_lanes(memory, i, self.turned(word, word), self.key)
         least, most = limits(self.key)
-        with b.carrying(TYPES[self.key].bits) as bits:
+        with b.open_loop(TYPES[self.key].bits) as bits:
             bound = b.carry(bits, b.const(self.key, least if self.largest else most))
             bit = b.carry(bits, b.const(self.key, least or (most + 1) // 2))
             trial = b.pin(b.xor(bound.value, bit.value))
-            with b.carrying(self.groups // step, step) as loop:
+            with b.open_loop(self.groups // step, step) as loop:
                 count = b.carry(loop, self.number(0), b.lanes)
                 count.next = count.value
                 for ahead in range(_AHEAD):
