@@ -235,7 +235,7 @@ def of_convolution(x: Instruction, lhs: Strided, narrow: bool = False) -> Produc
     groups = x.attrs["feature_group_count"]
     types, step = _types(x, lhs.dtype, narrow, prod(x.shape.dimensions[:-1]))
     *taps, inputs, outputs = x.operands[1].shape.dimensions
-    if types is None or not window or not lhs.dense or not x.operands[1].shape.size:
+    if types is None or not window or not lhs.dense:
         return None
     if groups > 1 and outputs // groups < 4:
         return None
@@ -267,7 +267,7 @@ def of_pixels(x: Instruction, lhs: Strided, narrow: bool = False) -> Product | N
     window = x.attrs["window"].dimensions
     types, step = _types(x, lhs.dtype, narrow, prod(x.shape.dimensions[:-1]))
     inputs, outputs = x.operands[1].shape.dimensions[-2:]
-    if types is None or not window or not lhs.dense or not inputs:
+    if types is None or not window or not lhs.dense:
         return None
     if x.attrs["feature_group_count"] > 1 or lhs.dims[:-1] != x.shape.dimensions[:-1]:  # nothing pads: windows of 1
         return None

@@ -281,6 +281,8 @@ class Writer:
         body: Callable[..., Sequence[Instruction]],
     ) -> list[Instruction]:
         """A loop of `trips` trips: `body(writer, i, *state)` with the trip's number as s32."""
+        if not trips:  # what a trip takes of empty arrays may be no sound program
+            return [*state]
         count = self.scalar("s32", 0)
 
         def condition(e: Writer, i: Instruction, *_: Instruction) -> Instruction:

@@ -28,8 +28,8 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
     image, kernel = x.operands
     dtype = x.shape.element_type
     rank = image.shape.rank
-    if not x.shape.size:
-        # Padding that cuts away more than there is has no pad.
+    if not x.shape.size or not kernel.shape.size:
+        # Padding that cuts away more than there is has no pad; sums of nothing have no product.
         return w.full(dtype, x.shape.dimensions, 0)
     canonical = _conv_labels(rank)
     groups = x.attrs["feature_group_count"]

@@ -93,6 +93,7 @@ _RAGGED: tuple[Sample, ...] = (
     _ragged(_L, _POISON, s32([2, 0, 4, 1]), _by_rows(_L, _R, [2, 0, 4, 1]), "rows, infinities in an empty group", 0,
             _ROWS),
     _ragged(_L[:0].copy(), _R, s32([0, 0, 0, 0]), f32(np.zeros((0, 5))), "no rows", 0, _ROWS),
+    _ragged(_L, _R[:0].copy(), s32(np.zeros(0)), f32(np.zeros((len(_L), 5))), "no groups", 0, _ROWS),
     _ragged(
         s8([[100, 100], [1, 1]]), s8([[[2], [2]], [[3], [4]]]), s32([1, 1]), s32([[400], [7]]), "rows, widens", 0,
         _ROWS, shape=shape("s32[2,1]"),

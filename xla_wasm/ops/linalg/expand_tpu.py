@@ -74,7 +74,7 @@ def _lu(e: Writer, x: Instruction) -> Instruction:
         return [e.select(here, picked(there), e.select(there, picked(here), order)), pivots, rows]
 
     steps = pivots.shape.dimensions[-1]
-    order = e.for_(steps, [rows, pivots, rows], exchanged)[0] if steps else rows
+    order = e.for_(steps, [rows, pivots, rows], exchanged)[0]
     return e.tuple([factors, pivots, order])
 
 
