@@ -44,7 +44,7 @@ class Block:
     level: int
     statements: list[Val | Store | Loop | If | Barrier | Call] = field(default_factory=list)
     control: list[Loop | If | Barrier | Call] = field(default_factory=list)
-    """Those of the statements that are neither values nor stores, as few are."""
+    """The statements that are neither values nor stores, as few are."""
     values: dict[Any, Val] = field(default_factory=dict)
     """Values already in this block, by what they compute: common subexpressions are found as they are built."""
     guarded: bool = False

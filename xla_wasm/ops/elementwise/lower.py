@@ -43,8 +43,8 @@ def _with_logic(name: str, logic: str) -> Lower:
 
 
 def _guarded(b: Builder, a: Val, c: Val) -> tuple[Val, Val]:
-    """Returns where the divisor is 0, and a divisor that traps nowhere: neither there, nor where the quotient overflows
-    (INT_MIN / -1)."""
+    """Returns a mask of zero divisors, and a divisor that traps nowhere: neither there, nor where the quotient
+    overflows (INT_MIN / -1)."""
     zero, one = b.const(c.dtype, 0), b.const(c.dtype, 1)
     by_zero = b.eq(c, zero)
     if TYPES[c.dtype].kind == "signed" and c.dtype not in NARROW:

@@ -1,4 +1,4 @@
-"""What the walks over the elements of a reduction share: where these are, states side by side, and sums in parts."""
+"""Walks over the elements of a reduction: their places, states side by side, and sums in parts."""
 
 from __future__ import annotations
 
