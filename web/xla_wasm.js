@@ -38,8 +38,8 @@ export { supports } from './features.js';
  * @typedef {import('./models.js').Settable<Held, Trees, Name>} Settable
  */
 /**
- * @template Held, Name
- * @typedef {import('./models.js').Gettable<Held, Name>} Gettable
+ * @template Held, Trees, Name
+ * @typedef {import('./models.js').Gettable<Held, Trees, Name>} Gettable
  */
 /**
  * @template {Structure} Trees

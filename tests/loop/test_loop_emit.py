@@ -34,16 +34,14 @@ def carried(trips: int, old_needed: bool) -> Func:
     """A sum that grows by 1 and, behind a barrier, by 2 in each trip; beside it one that stands still at the barrier.
     If `old_needed`, the latter adds what the former was when the trip began."""
     b = Builder("carried", 1, 4, Target.named(SIMD128), frozenset({0}))
-    loop = b.open_loop(trips)
-    first, second = (b.carry(loop, b.const("f32", number), 4) for number in (0, 100))
-    one = b.pin(b.add(first.value, b.const("f32", 1)))
-    other = b.pin(b.add(second.value, first.value)) if old_needed else second.value
-    b.barrier(loop, [one, other])
-    first.next = b.pin(b.add(one, b.const("f32", 2)))
-    second.next = b.pin(b.add(other, b.const("f32", 10)))
-    b.close_loop(loop)
+    with b.open_loop(trips) as loop:
+        first, second = (b.carry(loop, b.const("f32", number), 4) for number in (0, 100))
+        one = b.pin(b.add(first.value, b.const("f32", 1)))
+        other = b.pin(b.add(second.value, first.value)) if old_needed else second.value
+        b.barrier(loop, [one, other])
+        first.next = b.pin(b.add(one, b.const("f32", 2)))
+        second.next = b.pin(b.add(other, b.const("f32", 10)))
     for place, carry in enumerate((first, second)):
-        assert carry.result is not None
         b.store_lanes(b.pointer(0), Affine(4 * place), carry.result, "f32")
     return b.func()
 

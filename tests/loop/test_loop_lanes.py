@@ -445,14 +445,12 @@ def test_a_product_of_bytes_with_sums_of_32_bits() -> None:
     x[:64] = y[:64] = -128
 
     def kernel(b: Builder) -> None:
-        loop = b.open_loop(x.size // 16, 16)
-        i = Affine(0, ((loop, 1),))
-        total = b.carry(loop, b.const("s32", 0), 4)
-        p, q = (b.load_lanes(b.pointer(k), i, "s8", 16) for k in (1, 2))
-        halves = [b.dot(extend(p), extend(q)) for extend in (b.extend_low, b.extend_high)]
-        total.next = b.add(total.value, b.add(*halves))
-        b.close_loop(loop)
-        assert total.result is not None
+        with b.open_loop(x.size // 16, 16) as loop:
+            i = Affine.along(loop)
+            total = b.carry(loop, b.const("s32", 0), 4)
+            p, q = (b.load_lanes(b.pointer(k), i, "s8", 16) for k in (1, 2))
+            halves = [b.dot(extend(p), extend(q)) for extend in (b.extend_low, b.extend_high)]
+            total.next = b.add(total.value, b.add(*halves))
         lanes = [b.lane(total.result, k) for k in range(4)]
         b.store(0, Affine(), b.add(b.add(*lanes[:2]), b.add(*lanes[2:])), "s32")
 

@@ -24,15 +24,13 @@ def sample() -> Func:
     x, y = b.pointer(1), b.pointer(0)
     with b.loop(10, chunked=True) as i:
         b.store(0, i, b.convert(b.pin(b.load(1, i * 2 + 1, "s16")), "f32"), "f32")
-    loop = b.open_loop(5, 4)
-    index = Affine(0, ((loop, 1),))
-    first, second = (b.carry(loop, b.const("f32", number), 4) for number in (0, 1))
-    loaded = b.load_lanes(x, index, "f32")
-    sums = [b.pin(b.add(first.value, loaded)), b.pin(b.mul(second.value, b.splat_lane(loaded, 2)))]
-    b.barrier(loop, sums)
-    first.next, second.next = b.pin(b.shuffle(sums[0], loaded, (0, 5, 2, 7))), b.pin(b.sub(sums[1], loaded))
-    b.close_loop(loop)
-    assert first.result is not None and second.result is not None
+    with b.open_loop(5, 4) as loop:
+        index = Affine.along(loop)
+        first, second = (b.carry(loop, b.const("f32", number), 4) for number in (0, 1))
+        loaded = b.load_lanes(x, index, "f32")
+        sums = [b.pin(b.add(first.value, loaded)), b.pin(b.mul(second.value, b.splat_lane(loaded, 2)))]
+        b.barrier(loop, sums)
+        first.next, second.next = b.pin(b.shuffle(sums[0], loaded, (0, 5, 2, 7))), b.pin(b.sub(sums[1], loaded))
     b.store_lanes(y, Affine(40), b.max(first.result, second.result), "f32")
     with b.loop(2, 4, vector=True) as j:
         b.store(0, j * 3 + 60, b.load(1, j * 2, "f32"), "f32")

@@ -28,15 +28,13 @@ def sample() -> Func:
     b = Builder("sample", 3, 4, Target.named(SIMD128), frozenset({0, 2}))
     with b.loop(100, chunked=True) as i:
         b.store(0, i, b.convert(b.load(1, i * 2 + 1, "s16"), "f32"), "f32")
-    loop = b.open_loop(20, 4)
-    index = Affine(0, ((loop, 1),))
-    first, second = (b.carry(loop, b.const("f32", number), 4) for number in (0, 1))
-    loaded = b.load_lanes(b.pointer(1), index, "f32")
-    sums = [b.pin(b.add(first.value, loaded)), b.pin(b.mul(second.value, b.splat_lane(loaded, 2)))]
-    b.barrier(loop, sums)
-    first.next, second.next = b.pin(b.shuffle(sums[0], loaded, (0, 5, 2, 7))), b.pin(b.sub(sums[1], loaded))
-    b.close_loop(loop)
-    assert first.result is not None and second.result is not None
+    with b.open_loop(20, 4) as loop:
+        index = Affine.along(loop)
+        first, second = (b.carry(loop, b.const("f32", number), 4) for number in (0, 1))
+        loaded = b.load_lanes(b.pointer(1), index, "f32")
+        sums = [b.pin(b.add(first.value, loaded)), b.pin(b.mul(second.value, b.splat_lane(loaded, 2)))]
+        b.barrier(loop, sums)
+        first.next, second.next = b.pin(b.shuffle(sums[0], loaded, (0, 5, 2, 7))), b.pin(b.sub(sums[1], loaded))
     b.store_lanes(b.pointer(0), Affine(96), b.max(first.result, second.result), "f32")
     with b.loop(2, 4, vector=True) as j:
         b.store(0, j * 3 + 3, b.add(b.load(1, j * 2, "f32"), b.load(2, j, "f32")), "f32")
@@ -141,7 +139,7 @@ def barrier_in_range(p: Parts) -> None:
 
 def carry_in_range(p: Parts) -> None:
     value = Val("carry", (), "f32", 1, None, p.chunked.body)
-    value.imm = Carry(const(p, "f32"), value, value)
+    value.imm = Carry(const(p, "f32"), value, value, value)
     p.chunked.carries.append(value.imm)
 
 
@@ -291,7 +289,7 @@ DAMAGE: dict[str, tuple[Damage, str]] = {
         r"is carried by no loop that is open",
     ),
     "a carry of another loop": (
-        lambda p: p.repeated.carries.append(Carry(const(p, "s32"), p.counted.carries[0].value)),
+        lambda p: p.repeated.carries.append(Carry(const(p, "s32"), *[p.counted.carries[0].value] * 2)),
         r"loop i4",
     ),
     "a result before its loop": (lambda p: move_first(p, p.val("max", "f32")), r"v\d+' is used before it is defined"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 from itertools import product
 
 from ..loop.affine import ZERO, Affine, Index
-from ..loop.ir import Loop, Val
+from ..loop.arithmetic import in_pairs
+from ..loop.ir import Val
 from ..loop.nest import along
 from .inner_products import InnerProducts
 from .packing import number_of
@@ -19,7 +20,6 @@ class Blocks:
 
     def __init__(self, sums: InnerProducts):
         self.b, self.g, self.tile, self.sums, self.loads = sums.b, sums.g, sums.tile, sums, sums.loads
-        self.constants = sums.loads.constants
 
     def in_blocks(self, x: Left, rows: Rows, n: Affine, sums: list[Val]) -> list[Val]:
         """Adds the products of each block times its scales, of the panel from column `n` on."""
@@ -34,8 +34,8 @@ class Blocks:
                 return b.joined(b.shr_s(b.shl(b.halves(words), 12 - 4 * step), 12))
             return b.convert(number_of(b, words, step), "f32")
 
-        def block(_: Loop | None, i: Affine, sums: list[Val]) -> list[Val]:
-            def row_of_words(_: Loop | None, row: Affine, parts: list[Val]) -> list[Val]:
+        def block(i: Affine, sums: list[Val]) -> list[Val]:
+            def row_of_words(row: Affine, parts: list[Val]) -> list[Val]:
                 at = i * g.block_rows + row
                 words = [
                     b.load_lanes(right.pointer, right.start + at * right.k_stride + j * g.lanes, "s32")
@@ -49,14 +49,13 @@ class Blocks:
                     parts = [b.pin(self.sums.added_product(*pair, part)) for pair, part in zip(factors, parts)]
                 return parts
 
-            zero = b.splat(b.const(dtype, 0), g.lanes)
-            parts = along(b, g.block_rows, 1, [zero] * len(sums), b.lanes, row_of_words)
+            parts = along(b, g.block_rows, [self.loads.constant(dtype, 0)] * len(sums), row_of_words)
             scales = [self.loads.column(scale, i, j) for j in range(width)] * rows.count
             return [
                 b.pin(b.fma(b.convert(part, "f32"), factor, total)) for part, factor, total in zip(parts, scales, sums)
             ]
 
-        return along(b, g.blocks, 1, sums, b.lanes, block)
+        return along(b, g.blocks, sums, block)
 
     def in_blocks_of_bytes(self, x: Left, rows: Rows, n: Affine, sums: list[Val]) -> list[Val]:
         """Adds the products of each block times the scales of both sides, of the panel from column `n` on.
@@ -70,7 +69,7 @@ class Blocks:
         right, scale = self.loads.right(rows.outer, n), self.loads.scales_at(rows.outer, n)
         scales, quads = self.loads.scales_of_rows(rows), g.types.block // QUAD
 
-        def block(_: Loop | None, i: Affine, sums: list[Val]) -> list[Val]:
+        def block(i: Affine, sums: list[Val]) -> list[Val]:
             parts, left = list[Val](), list[list[Val]]()
             for r in range(rows.count):
                 first = x.start + r * x.m_stride + i * quads
@@ -81,12 +80,11 @@ class Blocks:
                 at = right.start + (i * g.block_rows + row) * right.k_stride
                 words = [b.load_lanes(right.pointer, at + j * g.lanes, "s32") for j in range(width)]
                 for half in range(2):
-                    halves = [
-                        b.and_(b.shr_u(word, 4 * half) if half else word, self.constants.nibbles) for word in words
+                    nibbles = self.loads.constant("s32", 0x0F0F0F0F)
+                    columns = [
+                        as_bytes(b, b.and_(b.shr_u(word, 4 * half) if half else word, nibbles)) for word in words
                     ]
-                    factors = product(
-                        [quad[2 * row + half] for quad in left], [as_bytes(b, column) for column in halves]
-                    )
+                    factors = product([quad[2 * row + half] for quad in left], columns)
                     parts = [b.pin(b.add(part, b.dot_i7(*pair))) for part, pair in zip(parts, factors)]
             own = [
                 b.load_splat(scales.pointer, scales.start + r * scales.m_stride + i, "f32") for r in range(rows.count)
@@ -95,19 +93,19 @@ class Blocks:
             products = [b.convert(b.extadd_pairwise(part), "f32") for part in parts]
             return [b.pin(b.fma(part, b.mul(*both), total)) for part, both, total in zip(products, factors, sums)]
 
-        return along(b, g.blocks, 1, sums, b.lanes, block)
+        return along(b, g.blocks, sums, block)
 
     def less_eights(self, vectors: list[Val]) -> Val:
         """Minus 8 times the sum of a block of bytes, given as vectors of quads: words hold 8 more than their numbers.
         In each quad's place the first half has the sum of all first halves, and the other one that of the others."""
         b = self.b
-        total = self.sums.added(
-            [b.dot_i7(as_bytes(b, vector), as_bytes(b, self.constants.eights)) for vector in vectors]
-        )
+        eights = self.loads.constant("s32", 0x08080808)
+        products = [b.dot_i7(as_bytes(b, vector), as_bytes(b, eights)) for vector in vectors]
+        total = in_pairs(products, b.add)
         for turn in ((2, 3, 0, 1), (1, 0, 3, 2)):
             lanes = b.joined(total)
             total = b.add(total, b.halves(b.shuffle(lanes, lanes, turn)))
-        return b.pin(b.sub(self.constants.zero_halves, total))
+        return b.pin(b.sub(self.loads.zero_halves, total))
 
     def unpacked(self, outer: Index, n: Affine) -> Right:
         """The panel from column `n` on made f32, in the scratch memory."""

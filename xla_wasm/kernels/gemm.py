@@ -14,28 +14,21 @@ from ..dataclass import dataclass, replace
 from ..loop.affine import ZERO, Affine, Index
 from ..loop.builder import Builder
 from ..loop.ir import Loop, Val
-from ..loop.nest import fold
+from ..loop.nest import fold, scalar_nest
 from .blocks import Blocks
 from .inner_products import InnerProducts
 from .packing import is_trip, without_last
 from .quads import quads
 from .sides import Left, Loads, Right, Rows, Sides
-from .tiles import (
-    ROWS,
-    Gemm,
-    Tile,
-    chain_of,
-    group_of_rows,
-    packs_panels,
-    takes_quads,
-    unpacks,
-)
+from .tiles import ROWS, Gemm, Tile, chain_of, group_of_rows, packs_panels, takes_quads, unpacks
 
 
 def gemm_kernel(b: Builder, g: Gemm, tile: Tile, sides: Sides, chunked: bool = True) -> None:
     """Writes a GEMM. The outermost loop is the range that callers may split, if it is `chunked`."""
     assert b.lanes == g.lanes, "accumulators need all lanes of their type"
-    _Writer(b, g, tile, sides).outer_loops(chunked)
+    writer = _Writer(b, g, tile, sides)
+    sizes = tuple(size for size, _, _ in g.outer[: writer.split])
+    scalar_nest(b, sizes, lambda outer: writer.groups(outer, chunked and not sizes), chunked=chunked)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,20 +84,6 @@ class _Writer:
             rows *= self.g.outer[split][0]
         return split
 
-    def outer_loops(self, split: bool) -> None:
-        """Loops over the outer dimensions. The outermost loop is the range that callers may `split`."""
-        sizes = [size for size, _, _ in self.g.outer[: self.split]]
-
-        def level(index: Index) -> None:
-            d = len(index)
-            if d == len(sizes):
-                self.groups(index, split and not sizes)
-            else:
-                with self.b.loop(sizes[d], chunked=split and not d) as i:
-                    level((*index, i))
-
-        level(())
-
     def groups(self, outer: Index, chunked: bool) -> None:
         """Splits the rows into groups that stay cached while all panels pass."""
         nr, span = self.tile.nr, self.tile.span
@@ -125,13 +104,12 @@ class _Writer:
             self.columns(Group(outer, ZERO, tiles, rest), chunked, first)
             return
         count = tiles // size
-        loop = b.open_loop(count, size * mr, chunked=chunked)
-        self.columns(Group(outer, Affine(0, ((loop, 1),)), size, 0), False, first)
         done = count * size
-        if done < tiles or rest:
-            with b.when(is_trip(b, loop, count - 1)):
-                self.columns(Group(outer, Affine(done * mr), tiles - done, rest), False, first)
-        b.close_loop(loop)
+        with b.open_loop(count, size * mr, chunked=chunked) as loop:
+            self.columns(Group(outer, Affine.along(loop), size, 0), False, first)
+            if done < tiles or rest:
+                with b.when(is_trip(b, loop, count - 1)):
+                    self.columns(Group(outer, Affine(done * mr), tiles - done, rest), False, first)
 
     def columns(self, group: Group, chunked: bool, first: Affine = ZERO) -> None:
         """All panels for a group of rows."""
@@ -145,10 +123,9 @@ class _Writer:
         """Calls `body` for all panels, or those of the span from column `first` on."""
         b, nr, n = self.b, self.tile.nr, self.g.n
         panels = -(-n // nr)
-        self.panels = b.open_loop(self.tile.span or panels, nr, vector=nr > 1, chunked=chunked)
-        last = is_trip(b, self.panels, panels - 1) if n % nr and panels > 1 else None
-        body(Panel(first + Affine(0, ((self.panels, 1),)), last))
-        b.close_loop(self.panels)
+        with b.open_loop(self.tile.span or panels, nr, vector=nr > 1, chunked=chunked) as self.panels:
+            last = is_trip(b, self.panels, panels - 1) if n % nr and panels > 1 else None
+            body(Panel(first + Affine.along(self.panels), last))
 
     def spread_rows(self, outer: Index, chunked: bool) -> None:
         """All rows for one column, those of a tile as far apart as they can be: each is part of a stream of its own
@@ -156,12 +133,11 @@ class _Writer:
         b, mr = self.b, self.tile.mr
         tiles, rest = divmod(self.g.m, mr)
         column, right = Panel(ZERO), self.loads.right(outer, ZERO)
-        loop = b.open_loop(tiles, chunked=chunked)
-        self.block(Rows(outer, Affine(0, ((loop, 1),)), mr, tiles), column, right)
-        if rest:
-            with b.when(is_trip(b, loop, tiles - 1)):
-                self.block(Rows(outer, Affine(tiles * mr), rest), column, right)
-        b.close_loop(loop)
+        with b.open_loop(tiles, chunked=chunked) as loop:
+            self.block(Rows(outer, Affine.along(loop), mr, tiles), column, right)
+            if rest:
+                with b.when(is_trip(b, loop, tiles - 1)):
+                    self.block(Rows(outer, Affine(tiles * mr), rest), column, right)
 
     def panel(self, group: Group, panel: Panel) -> None:
         """All rows of a panel, in quads where the engine takes these exactly."""
@@ -243,7 +219,7 @@ class _Writer:
             self.finish_tile(rows, panel, [loaded(at) for at in places(rows, panel.n)])
 
         with b.loop(rows_in_all * padded // lanes, lanes) as i:
-            b.store_lanes(memory, i + waiting, self.loads.constants.zero, dtype)
+            b.store_lanes(memory, i + waiting, self.loads.zero, dtype)
         with b.loop(g.run // length, length) as k:
             copy(k)
             self.each_panel(False, lambda panel: self.each_tile(group, lambda rows: add(k, rows, panel.n)))

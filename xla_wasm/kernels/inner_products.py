@@ -7,7 +7,8 @@ from itertools import product
 
 from ..hlo.types import TYPES
 from ..loop.affine import Affine
-from ..loop.ir import Loop, Val
+from ..loop.arithmetic import in_pairs
+from ..loop.ir import Val
 from ..loop.nest import Step, along
 from ..loop.tiling import transpose
 from .quads import Quads
@@ -39,22 +40,22 @@ class InnerProducts:
                     after.append(b.pin(self.added_product(*factors, sums[len(after)])))
             return after
 
-        def one(_: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+        def one(k: Affine, sums: list[Val]) -> list[Val]:
             left = (self.loads.element(x, r, k) for r in range(rows))
             return step(left, k, sums)
 
-        def several(loop: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+        def several(k: Affine, sums: list[Val]) -> list[Val]:
             vectors = [self.loads.elements(x, r, k) for r in range(rows)]
             for u in range(lanes):
-                if u and loop:
+                if u and k.loops:
                     # Without it, Cranelift moves all loads before all arithmetic and runs out of registers.
-                    b.barrier(loop, sums)
+                    b.barrier(k.loops[0][0], sums)
                 sums = step((b.splat_lane(vector, u) for vector in vectors), k + u, sums)
             return sums
 
-        def in_squares(loop: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+        def in_squares(k: Affine, sums: list[Val]) -> list[Val]:
             for u in range(SQUARE_STEPS):
-                sums = self.squares(x, right, k + u, start + k + u, loop, rows, sums)
+                sums = self.squares(x, right, k + u, start + k + u, rows, sums)
             return sums
 
         done = 0
@@ -66,15 +67,12 @@ class InnerProducts:
         for step_size, body in dict.fromkeys((*quads, (1, one))):
             for streams in dict.fromkeys((self.tile.streams, 1)):
                 trips = (run - done) // (step_size * streams)
-                sums = along(
-                    b, trips, step_size, sums, lanes, self.side_by_side(body, done, streams, trips * step_size)
-                )
+                steps = self.side_by_side(body, done, streams, trips * step_size)
+                sums = along(b, trips, sums, steps, step=step_size)
                 done += trips * step_size * streams
         return sums
 
-    def squares(
-        self, x: Left, right: Right, k: Affine, row: Affine, loop: Loop | None, rows: int, sums: list[Val]
-    ) -> list[Val]:
+    def squares(self, x: Left, right: Right, k: Affine, row: Affine, rows: int, sums: list[Val]) -> list[Val]:
         """One step along k, of the left side from `k` and row `row` of the right one, by squares of 2 x 2 vectors of
         sums.
 
@@ -86,8 +84,8 @@ class InnerProducts:
         columns: dict[int, Val] = {}
         sums = list(sums)
         for r, j in product(range(0, rows, 2), range(0, width, 2)):
-            if loop and sums != [carry.value for carry in loop.carries]:
-                b.barrier(loop, sums)
+            if k.loops and sums != [carry.value for carry in k.loops[0][0].carries]:
+                b.barrier(k.loops[0][0], sums)
             high, wide = range(r, min(r + 2, rows)), range(j, min(j + 2, width))
             left |= {i: self.loads.element(x, i, k) for i in high if i not in left}
             columns |= {i: self.loads.column(right, row, i) for i in wide if i not in columns}
@@ -102,38 +100,35 @@ class InnerProducts:
         """Adds the products of one contiguous run of k, every lane a sum of its own."""
         b, g, lanes = self.b, self.g, self.g.lanes
 
-        def body(_: Loop | None, k: Affine, sums: list[Val], lost: int = 0, pair: int | None = None) -> list[Val]:
+        def body(k: Affine, sums: list[Val], lost: int = 0, pair: int | None = None) -> list[Val]:
             def counted(value: Val) -> Val:
-                return (
-                    b.shuffle(value, self.loads.constants.zero, (*[lanes] * lost, *range(lost, lanes)))
-                    if lost
-                    else value
-                )
+                kept = (*[lanes] * lost, *range(lost, lanes))
+                return b.shuffle(value, self.loads.zero, kept) if lost else value
 
             right = counted(self.loads.vector(self.loads.rhs, y + k, g.types.right))
             return [
                 self.added_product(counted(self.loads.elements(x, r, k, pair)), right, sums[r]) for r in range(rows)
             ]
 
-        def two(loop: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+        def two(k: Affine, sums: list[Val]) -> list[Val]:
             for pair in range(2):
-                sums = body(loop, k + pair * lanes, sums, pair=pair)
+                sums = body(k + pair * lanes, sums, pair=pair)
             return sums
 
         done = 0
         for step, vectors in ((2 * lanes, two), (lanes, body)) if self.loads.loads_two(x.dtype) else ((lanes, body),):
-            sums = along(b, (run - done) // step, step, sums, lanes, self.side_by_side(vectors, done, 1, 0))
+            sums = along(b, (run - done) // step, sums, self.side_by_side(vectors, done, 1, 0), step=step)
             done += (run - done) // step * step
         tail = run % lanes
         # The last vector overlaps the one before it, whose elements count only once.
-        return body(None, Affine(run - lanes), sums, lanes - tail) if tail else sums
+        return body(Affine(run - lanes), sums, lanes - tail) if tail else sums
 
     def side_by_side(self, body: Step, start: int, streams: int, length: int) -> Step:
         """The same step in several parts of k, each of a length, from `start` on."""
 
-        def steps(loop: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+        def steps(k: Affine, sums: list[Val]) -> list[Val]:
             for stream in range(streams):
-                sums = body(loop, k + (start + stream * length), sums)
+                sums = body(k + (start + stream * length), sums)
             return sums
 
         return steps
@@ -149,23 +144,17 @@ class InnerProducts:
         In squares it is a zero that no engine knows before it has the rows' address. Cranelift gives a sum the place of
         what it begins with, and a constant's place through all loops around may be in memory.
         """
-        b, dtype = self.b, self.g.types.accumulator
+        b = self.b
         if not self.tile.squares:
-            return [self.loads.constants.zero] * count
+            return [self.loads.zero] * count
         address, _ = b.address(x.pointer, x.start, TYPES[x.dtype].bytes)
         never = b.eq(b.or_(address, b.const("u32", 1)), b.const("u32", 0))
-        return [b.splat(b.convert(never, dtype), self.g.lanes)] * count
+        return [b.splat(b.convert(never, self.g.types.accumulator), self.g.lanes)] * count
 
     def total(self, value: Val) -> Val:
         """The sum of a vector's lanes."""
-        return self.added([self.b.lane(value, lane) for lane in range(self.g.lanes)])
+        return in_pairs([self.b.lane(value, lane) for lane in range(self.g.lanes)], self.b.add)
 
     def totals(self, values: list[Val]) -> Val:
         """The sums of the lanes of as many vectors as they have lanes, in one vector."""
-        return self.added(transpose(self.b, values))
-
-    def added(self, values: list[Val]) -> Val:
-        """Their sum, of pairs."""
-        while len(values) > 1:
-            values = [self.b.add(x, y) for x, y in zip(values[::2], values[1::2])]
-        return values[0]
+        return in_pairs(transpose(self.b, values), self.b.add)

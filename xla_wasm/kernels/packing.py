@@ -30,7 +30,7 @@ def pack_kernel(
     """
     assert b.lanes == g.lanes, "what computes the right side has as many lanes as the sums"
     lanes, stripe, stripes, rows = b.lanes, tile.stripe, tile.stripes, g.packed_rows
-    pointer = b.pointer(out)
+    pointer, dtype = b.pointer(out), g.types.right_element
     apart = packed_size(g, tile) // stripes
 
     def columns(n: Affine, first: int | None, count: int, start: Affine) -> None:
@@ -40,14 +40,13 @@ def pack_kernel(
             at = start + k * stripe
             if g.types.in_blocks and whole:  # a word takes much code
                 with b.loop(whole // lanes, lanes) as column:
-                    b.store_lanes(pointer, at + column, b.splat(element(k, n + column), lanes), g.types.right_element)
+                    b.store_lanes(pointer, at + column, b.splat(element(k, n + column), lanes), dtype)
             for j in range(0, 0 if g.types.in_blocks else whole, lanes):
-                b.store_lanes(
-                    pointer, at + place_in_panel(g, tile, j), b.splat(element(k, n + j), lanes), g.types.right_element
-                )
+                value = b.splat(element(k, n + j), lanes)
+                b.store_lanes(pointer, at + place_in_panel(g, tile, j), value, dtype)
             for j in range(whole, count):
                 assert first is not None
-                b.store(out, at + place_in_panel(g, tile, j), element(k, Affine(first + j)), g.types.right_element)
+                b.store(out, at + place_in_panel(g, tile, j), element(k, Affine(first + j)), dtype)
 
     def columns_along_k(n: Affine, count: int, start: Affine) -> None:
         """A stripe's columns from `n` on."""
@@ -57,26 +56,22 @@ def pack_kernel(
                 b.vectorized(rows, lambda k: transposed(n + j, start + j, k))
         if whole < count:
             with b.loop(count - whole) as j:
-                b.vectorized(
-                    rows,
-                    lambda k: b.store(
-                        out, start + whole + j + k * stripe, element(k, n + whole + j), g.types.right_element
-                    ),
-                )
+                to, column = start + whole + j, n + whole + j
+                b.vectorized(rows, lambda k: b.store(out, to + k * stripe, element(k, column), dtype))
 
     def transposed(n: Affine, start: Affine, k: Affine) -> None:
         values = [element(k, n + u) for u in range(lanes)]
         if b.vector is None:
             for u, value in enumerate(values):
-                b.store(out, start + k * stripe + u, value, g.types.right_element)
+                b.store(out, start + k * stripe + u, value, dtype)
             return
         for u, value in enumerate(transpose(b, [b.splat(value, lanes) for value in values])):
-            b.store_lanes(pointer, start + k * stripe + u * stripe, value, g.types.right_element)
+            b.store_lanes(pointer, start + k * stripe + u * stripe, value, dtype)
 
     def zeros(start: Affine, count: int) -> None:
         """A stripe's columns from number `count` on."""
         with b.loop(rows) as k, b.loop(stripe - count) as j:
-            b.store(out, start + k * stripe + count + j, b.const(g.types.right_element, 0), g.types.right_element)
+            b.store(out, start + k * stripe + count + j, b.const(dtype, 0), dtype)
 
     def panel(n: Affine, first: int | None, count: int) -> None:
         start = base + (n if first is None else Affine(first)) * (rows // stripes)
@@ -99,7 +94,7 @@ def pack_kernel(
 
     if tile.nr == 1:
         with b.loop(g.n, chunked=True) as n:
-            b.vectorized(rows, lambda k: b.store(out, base + n * rows + k, element(k, n), g.types.right_element))
+            b.vectorized(rows, lambda k: b.store(out, base + n * rows + k, element(k, n), dtype))
     else:
         panels(b, g.n, tile.nr, not along_k, panel)
 
@@ -127,17 +122,16 @@ def panels(b: Builder, n: int, nr: int, vector: bool, body: Callable[[Affine, in
     """Runs `body(first column, the same if constant, columns)` for every panel; only the last may have fewer than
     `nr`."""
     count, tail = -(-n // nr), n % nr
-    loop = b.open_loop(count, nr, vector=vector, chunked=True)
-    first = Affine(0, ((loop, 1),))
-    if tail and count > 1:
-        last = is_trip(b, loop, count - 1)
-        with b.when(b.not_(last)), without_last(loop):
-            body(first, None, nr)
-        with b.when(last):
-            body(first, n - tail, tail)
-    else:
-        body(first, 0 if tail else None, tail or nr)
-    b.close_loop(loop)
+    with b.open_loop(count, nr, vector=vector, chunked=True) as loop:
+        first = Affine.along(loop)
+        if tail and count > 1:
+            last = is_trip(b, loop, count - 1)
+            with b.when(b.not_(last)), without_last(loop):
+                body(first, None, nr)
+            with b.when(last):
+                body(first, n - tail, tail)
+        else:
+            body(first, 0 if tail else None, tail or nr)
 
 
 def is_trip(b: Builder, loop: Loop, trip: int) -> Val:

@@ -14,7 +14,7 @@ from ..dataclass import dataclass
 from ..hlo.types import PAIRED
 from ..loop.affine import ZERO, Affine, Index
 from ..loop.builder import Builder
-from ..loop.ir import Loop, Val
+from ..loop.ir import Val
 from ..loop.nest import Step, along, fold
 from ..target import V8
 from .sides import Left, Right
@@ -48,10 +48,6 @@ class Quads:
         column."""
         left, column = as_bytes(self.b, left), as_bytes(self.b, column)
         return self.b.dot_i7_add(left, column, total) if self.swaps else self.b.dot_i7_add(column, left, total)
-
-    def added_numbers(self, column: Val, total: Val) -> Val:
-        """A vector of sums with the four numbers of a quad of each column."""
-        return self.added(self.b.splat(self.b.const("s32", _ONES), total.lanes), column, total)
 
     def shifted(self, left: Val) -> Val:
         """Quads of the left side as the engine reads them."""
@@ -92,16 +88,15 @@ class Quads:
             )
             return [b.pin(self.added(row, column, total)) for (row, column), total in zip(product(left, columns), sums)]
 
-        def four(loop: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+        def four(k: Affine, sums: list[Val]) -> list[Val]:
             vectors = [self.four(x.pointer, x.start + k + r * x.m_stride, x.pure) for r in range(rows)]
-            assert loop is not None, "quads are taken of longer runs"
             for u in range(lanes):
                 if u:
-                    b.barrier(loop, sums)
+                    b.barrier(k.loops[0][0], sums)  # quads are taken of longer runs
                 sums = add([b.splat_lane(vector, u) for vector in vectors], k + 2 * u, sums)
             return sums
 
-        def one(_: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+        def one(k: Affine, sums: list[Val]) -> list[Val]:
             return add([self.one(x.pointer, x.start + k + r * x.m_stride, x.pure) for r in range(rows)], k, sums)
 
         return [(2 * lanes, four), (2, one)]
@@ -120,11 +115,12 @@ class Quads:
                 start = start * count + i
             at = right.start + start * (g.run * right.k_stride)
 
-            def step(_: Loop | None, k: Affine, sums: list[Val]) -> list[Val]:
+            def step(k: Affine, sums: list[Val]) -> list[Val]:
                 columns = self.columns(right.pointer, at + k * right.k_stride, right.k_stride, width)
-                return [self.added_numbers(column, total) for column, total in zip(columns, sums)]
+                ones = b.splat(b.const("s32", _ONES), b.lanes)
+                return [self.added(ones, column, total) for column, total in zip(columns, sums)]
 
-            return along(b, g.run // 2, 2, sums, b.lanes, step)
+            return along(b, g.run // 2, sums, step, step=2)
 
         sums = fold(b, tuple(count for count, _ in g.segments), zeros, g.lanes, segment)
         return tuple([b.pin(b.mul(total, b.splat(b.neg(self.shift), g.lanes))) for total in sums])

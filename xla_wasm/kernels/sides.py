@@ -78,40 +78,6 @@ class Rows:
     apart: int = 1
 
 
-class Constants:
-    """Vectors of constants, made before all loops where one is needed first."""
-
-    def __init__(self, b: Builder, g: Gemm):
-        self.b, self.g = b, g
-
-    @property
-    def zero(self) -> Val:
-        return self._vector(self.g.types.accumulator, 0)
-
-    @property
-    def nibbles(self) -> Val:
-        return self._vector("s32", 0x0F0F0F0F)
-
-    @property
-    def eights(self) -> Val:
-        return self._vector("s32", 0x08080808)
-
-    @property
-    def zero_halves(self) -> Val:
-        return self.b.splat(self.b.const(PAIRED, 0), 2 * self.g.lanes)
-
-    @property
-    def f16_bits(self) -> Val:
-        return self._vector("s32", -0x70002000)
-
-    @property
-    def f16_unit(self) -> Val:
-        return self._vector("f32", 2.0**112)
-
-    def _vector(self, dtype: str, value: float) -> Val:
-        return self.b.splat(self.b.const(dtype, value), self.g.lanes)
-
-
 class Loads:
     """Loads from the sides of one GEMM."""
 
@@ -123,21 +89,30 @@ class Loads:
         self.scales = None if sides.scales is None else b.pointer(sides.scales)
         self.lhs_scales = None if sides.lhs_scales is None else b.pointer(sides.lhs_scales)
         self.scratch = None if sides.scratch is None else b.pointer(sides.scratch)
-        self.constants = Constants(b, g)
+
+    def constant(self, dtype: str, value: float) -> Val:
+        """A number in all lanes of a vector of sums."""
+        return self.b.splat(self.b.const(dtype, value), self.g.lanes)
+
+    @property
+    def zero(self) -> Val:
+        """The first value of sums."""
+        return self.constant(self.g.types.accumulator, 0)
+
+    @property
+    def zero_halves(self) -> Val:
+        return self.b.splat(self.b.const(PAIRED, 0), 2 * self.g.lanes)
 
     def right(self, outer: Index, n: Affine) -> Right:
         """The panel from column `n` on."""
         g = self.g
-        start = n if g.k_stride else n * (g.packed_rows // self.tile.stripes)
-        for i, (_, _, stride) in zip(outer, g.outer):
-            start = start + i * stride
+        start = _column(g, outer, n if g.k_stride else n * (g.packed_rows // self.tile.stripes))
         return Right(self.rhs, start, g.k_stride or self.tile.stripe, g.types.right)
 
     def left(self, outer: Index, m: Affine) -> Left:
         """The rows from row `m` on."""
-        return Left(
-            self.lhs, _row(self.g, outer, m) + self.lhs_offset, self.g.m_stride, self.g.types.left, self.lhs_pure
-        )
+        g = self.g
+        return Left(self.lhs, _row(g, outer, m) + self.lhs_offset, g.m_stride, g.types.left, self.lhs_pure)
 
     def column(self, right: Right, k: Affine, j: int) -> Val:
         """Vector `j` of a panel's row `k`, in the type of the sums. The first rows put it where those below find it."""
@@ -181,7 +156,7 @@ class Loads:
             both = b.load_lanes(pointer, at - pair * self.g.lanes, PAIRED, 2 * self.g.lanes, pure)
             first, count = pair * self.g.lanes, 2 * self.g.lanes
             interleaved = tuple(i for lane in range(first, first + self.g.lanes) for i in (lane, count + lane))
-            return self.widened(b.joined(b.shuffle(self.constants.zero_halves, both, interleaved)), dtype)
+            return self.widened(b.joined(b.shuffle(self.zero_halves, both, interleaved)), dtype)
         if not types.pairs or dtype == types.accumulator:
             return b.convert(b.load_lanes(pointer, at, dtype, pure=pure), types.accumulator)
         if dtype == PAIRED:
@@ -195,8 +170,8 @@ class Loads:
         if dtype == "bf16":
             return b.bitcast(x, "f32")
         # The exponent has three bits more there, and another zero.
-        moved = b.and_(b.shr_s(x, 3), self.constants.f16_bits)
-        return b.mul(b.bitcast(moved, "f32"), self.constants.f16_unit)
+        moved = b.and_(b.shr_s(x, 3), self.constant("s32", -0x70002000))
+        return b.mul(b.bitcast(moved, "f32"), self.constant("f32", 2.0**112))
 
     @staticmethod
     def loads_two(dtype: str) -> bool:
@@ -207,10 +182,7 @@ class Loads:
         """The scales of the panel from column `n` on."""
         assert self.scales is not None
         g = scales_of(self.g)
-        start = n * g.k
-        for i, (_, _, stride) in zip(outer, g.outer):
-            start = start + i * stride
-        return Right(self.scales, start, self.tile.nr, "f32")
+        return Right(self.scales, _column(g, outer, n * g.k), self.tile.nr, "f32")
 
     def scales_of_rows(self, rows: Rows) -> Left:
         """The scales of a tile's rows."""
@@ -222,3 +194,8 @@ class Loads:
 def _row(g: Gemm, outer: Index, m: Affine) -> Affine:
     """Returns the place of row `m` of the left side."""
     return sum((i * stride for i, (_, stride, _) in zip(outer, g.outer)), m * g.m_stride)
+
+
+def _column(g: Gemm, outer: Index, first: Affine) -> Affine:
+    """Returns the place of a column of a right side, `first` in the first one."""
+    return sum((i * stride for i, (_, _, stride) in zip(outer, g.outer)), first)

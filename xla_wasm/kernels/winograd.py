@@ -11,13 +11,16 @@ What is not finite would spread in its tile. Where a result is not, its tile is 
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
+from functools import reduce
 from typing import NoReturn
 
 from ..dataclass import dataclass
 from ..loop.affine import ZERO, Affine, Index
+from ..loop.arithmetic import in_pairs
 from ..loop.builder import Builder
 from ..loop.ir import Val
-from ..loop.nest import fold
+from ..loop.nest import along, fold
 from .gemm import gemm_kernel
 from .sides import Sides
 from .tiles import Gemm, Tile, Types, packed_size
@@ -256,22 +259,13 @@ class WinogradKernel:
         """Puts products where `finish` finds them."""
         self.b.store(self.products, outer[0] * self.w.stride(self.w.outputs) + m * self.w.outputs + n, value, "f32")
 
-    def inside(self, position: Affine, size: int) -> tuple[Affine, Val | None]:
-        """A position brought inside `0..size-1`, and whether it was there (None: it always is)."""
-        b, bounds = self.b, position.range()
-        if bounds is not None and bounds[0] >= 0 and bounds[1] < size:
-            return position, None
-        value = b.index_value(position)
-        held = b.lt(b.bitcast(value, "u32"), b.const("u32", size))
-        return Affine(0, (), ((b.min(b.max(value, b.const("s32", 0)), b.const("s32", size - 1)), 1),)), held
-
     def transform(self, n: Affine, row: Affine, column: Affine, tile: Affine) -> None:
         """Transforms one tile of the image: its rows, then its columns."""
         b, w, side = self.b, self.w, self.w.side
-        columns = [self.inside(column * w.tile + (c - w.padding[1]), w.image[1]) for c in range(side)]
+        columns = [b.inside(column * w.tile + (c - w.padding[1]), w.image[1]) for c in range(side)]
         masks = [None if held is None else b.select(held, b.const("s32", -1), b.const("s32", 0)) for _, held in columns]
         with b.loop(side) as r:
-            y, held = self.inside(row * w.tile + r - w.padding[0], w.image[0])
+            y, held = b.inside(row * w.tile + r - w.padding[0], w.image[0])
 
             def rows() -> None:
                 with b.loop(w.inputs // b.lanes, b.lanes, vector=True) as c:
@@ -305,59 +299,48 @@ class WinogradKernel:
                 b.load(self.products, (i + r * side) * w.stride(w.outputs) + tile * w.outputs + c, "f32")
                 for r in range(side)
             ]
-            for line, value in enumerate(_of_products(b, values)):
-                b.store(self.half, (i + line * side) * w.outputs + c, value, "f32")
-        zero = b.splat(b.const("f32", 0), b.lanes)
-        lines = b.open_loop(w.tile)
-        outer = b.carry(lines, zero, b.lanes)
-        r = Affine(0, ((lines, 1),))
-        y, held = self.inside(row * w.tile + r, w.out[0])
-        places = [self.inside(column * w.tile + i, w.out[1]) for i in range(w.tile)]
-        vectors = b.open_loop(w.outputs // b.lanes, b.lanes, vector=True)
-        inner = b.carry(vectors, outer.value, b.lanes)
-        c = Affine(0, ((vectors, 1),))
-        results = _of_products(b, [b.load(self.half, (r * side + i) * w.outputs + c, "f32") for i in range(side)])
-        results = [b.pin(value) for value in results]
-        total = results[0]
-        for value in results[1:]:
-            total = b.add(total, value)
-        # 0 if all are finite, else NaN.
-        inner.next = b.pin(b.add(inner.value, b.sub(total, total)))
-        for (x, there), value in zip(places, results):
-            self.put((n, y, x, c), value, held, there)
-        b.close_loop(vectors)
-        assert inner.result is not None
-        outer.next = inner.result
-        b.close_loop(lines)
-        assert outer.result is not None
-        lost = [b.lane(outer.result, lane) for lane in range(b.lanes)]
-        spread = b.add(b.add(lost[0], lost[1]), b.add(lost[2], lost[3]))
+            for place, value in enumerate(_of_products(b, values)):
+                b.store(self.half, (i + place * side) * w.outputs + c, value, "f32")
+
+        def line(r: Affine, lost: list[Val]) -> list[Val]:
+            y, held = b.inside(row * w.tile + r, w.out[0])
+            places = [b.inside(column * w.tile + i, w.out[1]) for i in range(w.tile)]
+
+            def vector(c: Affine, lost: list[Val]) -> list[Val]:
+                values = [b.load(self.half, (r * side + i) * w.outputs + c, "f32") for i in range(side)]
+                results = [b.pin(value) for value in _of_products(b, values)]
+                total = reduce(b.add, results)
+                # 0 if all are finite, else NaN.
+                lost = [b.pin(b.add(lost[0], b.sub(total, total)))]
+                for (x, there), value in zip(places, results):
+                    self.put((n, y, x, c), value, held, there)
+                return lost
+
+            return along(b, w.outputs // b.lanes, lost, vector, step=b.lanes, vector=True)
+
+        (lost,) = along(b, w.tile, [b.splat(b.const("f32", 0), b.lanes)], line)
+        spread = in_pairs([b.lane(lost, lane) for lane in range(b.lanes)], b.add)
         with b.when(b.ne(spread, spread)):
             self.direct(n, row, column)
 
     def put(self, index: Index, value: Val, *conditions: Val | None) -> None:
         """Stores a result where conditions hold."""
-        condition = next((c for c in conditions if c is not None), None)
-        if condition is None:
-            self.store(index, value)
-            return
-        for other in conditions[conditions.index(condition) + 1 :]:
-            condition = condition if other is None else self.b.and_(condition, other)
-        with self.b.when(condition):
+        held = [c for c in conditions if c is not None]
+        with self.b.when(reduce(self.b.and_, held)) if held else nullcontext():
             self.store(index, value)
 
     def direct(self, n: Affine, row: Affine, column: Affine) -> None:
         """Computes one tile by the definition."""
         b, w = self.b, self.w
         with b.loop(w.tile) as r, b.loop(w.tile) as s:
-            y, held = self.inside(row * w.tile + r, w.out[0])
-            x, there = self.inside(column * w.tile + s, w.out[1])
+            y, held = b.inside(row * w.tile + r, w.out[0])
+            x, there = b.inside(column * w.tile + s, w.out[1])
             with b.loop(w.outputs // b.lanes, b.lanes, vector=True) as c:
 
                 def step(inner: Index, sums: list[Val]) -> list[Val]:
                     i, j, k = inner
-                    above, met = self.inside(row * w.tile + r + i - w.padding[0], w.image[0])
-                    left, also = self.inside(column * w.tile + s + j - w.padding[1], w.image[1])
+                    above, met = b.inside(row * w.tile + r + i - w.padding[0], w.image[0])
+                    left, also = b.inside(column * w.tile + s + j - w.padding[1], w.image[1])
                     pixel = self.image((n, above, left, k))
                     for condition in (met, also):
                         if condition is not None:
@@ -366,6 +349,3 @@ class WinogradKernel:
 
                 (value,) = fold(b, (3, 3, w.inputs), [b.const("f32", 0)], b.lanes, step)
                 self.put((n, y, x, c), value, held, there)
-
-
-__all__ = ["Winograd", "WinogradKernel", "winograd_pack"]

@@ -26,6 +26,16 @@ class Affine:
         self.values = values
         self._hash = hash((const, loops, values))
 
+    @staticmethod
+    def along(loop: Loop) -> Affine:
+        """The variable of a loop."""
+        return Affine(0, ((loop, 1),))
+
+    @staticmethod
+    def of(value: Val) -> Affine:
+        """An index that is known at run time."""
+        return Affine(0, (), ((value, 1),))
+
     def __hash__(self) -> int:
         return self._hash
 

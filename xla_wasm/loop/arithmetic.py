@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import operator
 import struct
+from collections.abc import Callable
 from math import copysign, isnan
-from typing import Any
+from typing import Any, TypeVar
 
 from ..hlo.types import SMALL_FLOATS, TYPES, limits, wrap
 from ..target import RELAXED_SIMD, Target
@@ -30,6 +31,16 @@ def twice(dtype: str) -> str:
 def fills(dtype: str, lanes: int) -> bool:
     """Returns True if a narrow type fills the lanes of a vector, so that nothing has to be wrapped."""
     return lanes > 4 and TYPES[dtype].bits * lanes == 128
+
+
+T = TypeVar("T")
+
+
+def in_pairs(values: list[T], combine: Callable[[T, T], T]) -> T:
+    """Two, four, eight, ... values combined: neighbours first, then what these gave."""
+    while len(values) > 1:
+        values = [combine(x, y) for x, y in zip(values[::2], values[1::2])]
+    return values[0]
 
 
 _FOLD = {op: getattr(operator, op) for op in ("eq", "ne", "lt", "le", "gt", "ge")}

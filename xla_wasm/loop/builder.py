@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from ..hlo.types import TYPES
 from ..target import V8, Target
-from .affine import Affine, Index
+from .affine import ZERO, Affine, Index
 from .arithmetic import Arithmetic, is_float
 from .ir import Barrier, Block, Call, Carry, Func, If, Loop, Store, Touch, Val
 from .ops import NARROW, WIDE
@@ -71,6 +71,19 @@ class Builder(Arithmetic):
         if total is None:
             return self.const("s32", index.const)
         return self.add(total, self.const("s32", index.const)) if index.const else total
+
+    def clamped(self, x: Val, last: int) -> Val:
+        """A number brought inside `0..last`."""
+        return self.min(self.max(x, self.const(x.dtype, 0)), self.const(x.dtype, last))
+
+    def inside(self, position: Affine, size: int) -> tuple[Affine, Val | None]:
+        """A position brought inside `0..size-1`, and whether it was there by itself (None: it always is)."""
+        bounds = position.range()
+        if bounds is not None and bounds[0] >= 0 and bounds[1] < size:
+            return position, None
+        value = self.index_value(position)
+        held = self.lt(self.bitcast(value, "u32"), self.const("u32", size))
+        return Affine.of(self.clamped(value, size - 1)), held
 
     def ramp(self, step: int = 1) -> Val:
         """The numbers 0, `step`, twice that and so on in as many lanes as the kernel's vectors have, as s32."""
@@ -224,14 +237,14 @@ class Builder(Arithmetic):
     def loop(self, trips: int, step: int = 1, vector: bool = False, chunked: bool = False) -> Iterator[Affine]:
         """Opens a loop of `trips` trips; yields its variable. `chunked`: as for `open_loop`."""
         if trips == 1 and not vector and not (chunked and self.outermost):
-            yield Affine()
-            return
-        loop = self.open_loop(trips, step, vector, chunked)
-        yield Affine(0, ((loop, 1),))
-        self.close_loop(loop)
+            yield ZERO
+        else:
+            with self.open_loop(trips, step, vector, chunked) as loop:
+                yield Affine.along(loop)
 
-    def open_loop(self, trips: int, step: int = 1, vector: bool = False, chunked: bool = False) -> Loop:
-        """Opens a loop; its variable is `Affine(0, ((loop, 1),))`. Close it with `close_loop`.
+    @contextmanager
+    def open_loop(self, trips: int, step: int = 1, vector: bool = False, chunked: bool = False) -> Iterator[Loop]:
+        """As `loop`, with a loop in any case, which may carry values; its variable is `Affine.along(loop)`.
 
         With `chunked`, if no other loop is open, it is a part of the range that callers split.
         """
@@ -240,32 +253,26 @@ class Builder(Arithmetic):
         self.stack.append(body)
         if vector:
             self.vector = loop
-        return loop
+        yield loop
+        self.stack.pop()
+        if self.vector is loop:
+            self.vector = None
+        self.stack[-1].add(loop)
 
     @contextmanager
     def repeat(self) -> Iterator[Loop]:
         """Opens a loop whose body runs once, and again as long as what it sets as the loop's `condition` holds."""
-        loop = self.open_loop(0)
-        yield loop
-        assert loop.condition is not None, "a loop without a count needs a condition"
-        self.close_loop(loop)
-
-    def close_loop(self, loop: Loop) -> None:
-        """Closes the innermost loop; its carried values have their results then."""
-        body = self.stack.pop()
-        assert body is loop.body, "loops close from the inside out"
-        if self.vector is loop:
-            self.vector = None
-        self.stack[-1].add(loop)
-        for carry in loop.carries:
-            carry.result = Val("result", (), carry.init.dtype, carry.init.lanes, carry, self.stack[-1])
+        with self.open_loop(0) as loop:
+            yield loop
+            assert loop.condition is not None, "a loop without a count needs a condition"
 
     def carry(self, loop: Loop, init: Val, lanes: int = 1) -> Carry:
         """A value carried by the innermost open loop; set its `next` before closing, take its `result` after."""
         assert not loop.chunked, "callers split the trips of a chunked loop"
         init = self.splat(init, lanes)
-        carry = Carry(init, Val("carry", (), init.dtype, init.lanes, None, loop.body))
-        carry.value.imm = carry
+        value = Val("carry", (), init.dtype, init.lanes, None, loop.body)
+        result = Val("result", (), init.dtype, init.lanes, None, self.stack[loop.level - 1])
+        carry = value.imm = result.imm = Carry(init, value, result)
         loop.carries.append(carry)
         return carry
 

@@ -70,8 +70,7 @@ class _Emitter(Values):
         for carry in loop.carries:
             self.value(carry.init)
             self.set_local(carry.value)
-            if carry.result is not None:
-                self.locals[carry.result] = self.locals[carry.value]
+            self.locals[carry.result] = self.locals[carry.value]
         if loop.condition is not None:
             self.repeat(loop, loop.condition)
             return

@@ -100,8 +100,8 @@ class Carry:
 
     init: Val
     value: Val
+    result: Val
     next: Val | None = None
-    result: Val | None = None
 
 
 @dataclass(eq=False, slots=True)

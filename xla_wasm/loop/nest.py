@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from .affine import ZERO, Affine, Index
 from .builder import Builder
-from .ir import Loop, Val
+from .ir import Val
 
 
 def nest(
@@ -62,20 +62,22 @@ def scalar_nest(b: Builder, dims: tuple[int, ...], body: Callable[[Index], None]
     level(0, ())
 
 
-Step = Callable[[Loop | None, Affine, list[Val]], list[Val]]
-"""Takes the loop if there is one, an index and the values before; gives the values after."""
+Step = Callable[[Affine, list[Val]], list[Val]]
+"""Takes an index and the values before; gives the values after."""
 
 
-def along(b: Builder, trips: int, step: int, values: list[Val], lanes: int, body: Step) -> list[Val]:
-    """Carries vectors of `lanes` through a loop; where one trip or none is left of it, there is no loop."""
-    if trips <= 1:
-        return body(None, ZERO, values) if trips else values
-    loop = b.open_loop(trips, step)
-    carries = [b.carry(loop, value, lanes) for value in values]
-    for carry, value in zip(carries, body(loop, Affine(0, ((loop, 1),)), [carry.value for carry in carries])):
-        carry.next = b.splat(value, lanes)
-    b.close_loop(loop)
-    return [carry.result for carry in carries if carry.result is not None]
+def along(
+    b: Builder, trips: int, values: list[Val], body: Step, *, step: int = 1, lanes: int = 0, vector: bool = False
+) -> list[Val]:
+    """Carries values through a loop, as vectors of `lanes` or with the lanes that each has. Where one trip or none is
+    left of it, there is no loop, but for one along `vector`s: then the index is no loop's variable."""
+    if trips <= 1 and not vector:
+        return body(ZERO, values) if trips else values
+    with b.open_loop(trips, step, vector) as loop:
+        carries = [b.carry(loop, value, lanes or value.lanes) for value in values]
+        for carry, value in zip(carries, body(Affine.along(loop), [carry.value for carry in carries])):
+            carry.next = b.splat(value, carry.value.lanes)
+    return [carry.result for carry in carries]
 
 
 def fold(
@@ -89,6 +91,6 @@ def fold(
         d = len(index)
         if d == len(dims):
             return body(index, values)
-        return along(b, dims[d], 1, values, lanes, lambda _, i, inner: level((*index, i), inner))
+        return along(b, dims[d], values, lambda i, inner: level((*index, i), inner), lanes=lanes)
 
     return level((), inits)

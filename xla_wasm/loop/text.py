@@ -38,8 +38,7 @@ class Names:
                     self.of(carry.value)
                 self._number(s.body)
                 for carry in s.carries:
-                    if carry.result is not None:
-                        self.values[carry.result] = self.of(carry.value) + "'"
+                    self.values[carry.result] = self.of(carry.value) + "'"
             elif isinstance(s, If):
                 self._number(s.body)
 
@@ -117,5 +116,4 @@ def _loop(loop: Loop, names: Names, depth: int) -> Iterator[tuple[int, str]]:
     yield from _statements(loop.body, names, depth + 1)
     for c in loop.carries:
         following = names.of(c.next) if c.next is not None else "?"
-        result = f" -> {names.of(c.result)}" if c.result is not None else ""
-        yield depth + 1, f"next {names.of(c.value)} = {following}{result}"
+        yield depth + 1, f"next {names.of(c.value)} = {following} -> {names.of(c.result)}"

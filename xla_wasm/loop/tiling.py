@@ -99,11 +99,10 @@ def nest_in_tiles(
                 element(at(first + row, place + done), None)
 
     def square(at: Callable[[Affine, Affine], Index], first: Affine, count: int, places: list[Affine]) -> None:
-        loop = b.open_loop(count, lanes)
-        for place in places:
-            tile = Tile(loop)
-            for tile.row in range(lanes):
-                element(at(first + Affine(tile.row, ((loop, 1),)), place), tile)
-        b.close_loop(loop)
+        with b.open_loop(count, lanes) as loop:
+            for place in places:
+                tile = Tile(loop)
+                for tile.row in range(lanes):
+                    element(at(first + Affine.along(loop) + tile.row, place), tile)
 
     level(0, ())

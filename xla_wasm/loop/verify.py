@@ -284,15 +284,11 @@ class _Verifier:
         self.loops.pop()
         self.carried.difference_update(loop.carries)
         for carry in loop.carries:
-            if carry.result is not None:
-                self.alike(carry.value, carry.result, name, "result")
-                if (
-                    carry.result.op != "result"
-                    or carry.result.imm is not carry
-                    or carry.result.block is not self.open[-1]
-                ):
-                    self.fail(name, f"{self.names.of(carry.result)} is no result of it")
-                self.seen.add(carry.result)
+            result = carry.result
+            self.alike(carry.value, result, name, "result")
+            if result.op != "result" or result.imm is not carry or result.block is not self.open[-1]:
+                self.fail(name, f"{self.names.of(result)} is no result of it")
+            self.seen.add(result)
         self.stores[self.open[-1]] |= self.stores[loop.body]
 
     def alike(self, value: Val, other: Val, name: str, role: str) -> None:

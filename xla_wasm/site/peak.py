@@ -26,13 +26,11 @@ def kernel(target: Target, name: str = "peak") -> Func:
     b = Builder(name, 4, 4, target, frozenset({0}))
     with b.loop(1, chunked=True):
         x = b.load_lanes(b.pointer(3), ZERO, "f32")
-        loop = b.open_loop(TRIPS)
-        carries = [b.carry(loop, b.const("f32", chain), 4) for chain in range(CHAINS)]
-        for carry in carries:
-            carry.next = b.pin(b.fma(carry.value, x, x))
-        b.close_loop(loop)
+        with b.open_loop(TRIPS) as loop:
+            carries = [b.carry(loop, b.const("f32", chain), 4) for chain in range(CHAINS)]
+            for carry in carries:
+                carry.next = b.pin(b.fma(carry.value, x, x))
         for chain, carry in enumerate(carries):
-            assert carry.result is not None
             b.store_lanes(b.pointer(0), Affine(4 * chain), carry.result, "f32")
     return b.func()
 

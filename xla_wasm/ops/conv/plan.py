@@ -117,11 +117,14 @@ class Depthwise:
 def depthwise(x: Instruction) -> Depthwise | None:
     """The product `x` as a depthwise convolution, if it is one, of canonical order of dimensions, whose kernel is not
     too long."""
-    if x.opcode != "convolution":
-        return None
+    return depthwise_of(*_form(x)) if x.opcode == "convolution" else None
+
+
+def _form(x: Instruction) -> tuple[str, Dims, Dims, Dims, int, Sequence[WindowDimension]]:
+    """The type of a convolution; the dimensions of image, kernel and result; its groups and its window."""
     image, kernel = (o.shape.dimensions for o in x.operands)
-    groups, window = x.attrs["feature_group_count"], x.attrs["window"].dimensions
-    return depthwise_of(x.shape.element_type, image, kernel, x.shape.dimensions, groups, window)
+    window = x.attrs["window"].dimensions
+    return x.shape.element_type, image, kernel, x.shape.dimensions, x.attrs["feature_group_count"], window
 
 
 def depthwise_of(
@@ -169,11 +172,7 @@ _FEW = 12
 def winograd_tile(x: Instruction) -> int:
     """In tiles of how many results a side the product `x`, of canonical order of dimensions, is to be computed by
     Winograd's algorithm; 0: directly."""
-    if x.opcode != "convolution" or not x.marks.winograd:
-        return 0
-    image, kernel = (o.shape.dimensions for o in x.operands)
-    groups, window = x.attrs["feature_group_count"], x.attrs["window"].dimensions
-    return winograd_tile_of(x.marks.winograd, x.shape.element_type, image, kernel, x.shape.dimensions, groups, window)
+    return winograd_tile_of(x.marks.winograd, *_form(x)) if x.opcode == "convolution" else 0
 
 
 def winograd_tile_of(

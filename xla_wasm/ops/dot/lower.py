@@ -1,6 +1,8 @@
-"""dot as an expression: a sum over the contracted dimensions. The GEMM kernels are in `kernels/gemm.py`."""
+"""dot as an expression: a sum over the contracted dimension. The GEMM kernels are in `kernels/gemm.py`."""
 
 from __future__ import annotations
+
+from collections.abc import Callable
 
 from ...hlo.ir import Instruction
 from ...loop.affine import Index
@@ -8,28 +10,25 @@ from ...loop.ir import Val
 from ...loop.nest import fold
 from ...lowering.apply import multiply_add
 from ...lowering.elemental import Elemental
-from .record import free_dimensions
 
 
 def _dot(e: Elemental, x: Instruction, index: Index) -> Val:
-    b = e.b
-    n = x.attrs["dot_dimension_numbers"]
-    lhs, rhs = x.operands
-    dtype = x.shape.element_type
-    left, right = free_dimensions(x)
-    batch = len(n.lhs_batch_dimensions)
-    fixed_left = dict(zip((*n.lhs_batch_dimensions, *left), index[: batch + len(left)]))
-    fixed_right = dict(zip((*n.rhs_batch_dimensions, *right), index[:batch] + index[batch + len(left) :]))
-    sizes = tuple(lhs.shape.dimensions[d] for d in n.lhs_contracting_dimensions)
+    """Of [batch..., m, k] and [batch..., k, n] (`ops.dot.canonical`)."""
+    *batch, m, n = index
+    sizes = x.operands[0].shape.dimensions[-1:]
+    return sum_of_products(e, x, e.b.lanes_at(index), sizes, lambda inner: ((*batch, m, *inner), (*batch, *inner, n)))
 
-    def step(inner: Index, acc: list[Val]) -> list[Val]:
-        at_left = fixed_left | dict(zip(n.lhs_contracting_dimensions, inner))
-        at_right = fixed_right | dict(zip(n.rhs_contracting_dimensions, inner))
-        p = b.convert(e.value(lhs, tuple(at_left[d] for d in range(lhs.shape.rank))), dtype)
-        q = b.convert(e.value(rhs, tuple(at_right[d] for d in range(rhs.shape.rank))), dtype)
-        return [multiply_add(b, p, q, acc[0])]
 
-    lanes = b.lanes_at(index)
+def sum_of_products(
+    e: Elemental, x: Instruction, lanes: int, sizes: tuple[int, ...], at: Callable[[Index], tuple[Index, Index]]
+) -> Val:
+    """An element of the product `x`: a sum over `sizes`, of which `at` gives the indices in both operands."""
+    b, dtype = e.b, x.shape.element_type
+
+    def step(inner: Index, total: list[Val]) -> list[Val]:
+        p, q = (b.convert(e.value(o, index), dtype) for o, index in zip(x.operands, at(inner)))
+        return [multiply_add(b, p, q, total[0])]
+
     return fold(b, sizes, [b.const(dtype, 0)], lanes, step)[0]
 
 

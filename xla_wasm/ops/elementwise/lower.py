@@ -32,39 +32,31 @@ def _function(b: Builder, x: Instruction, *operands: Val) -> Val:
     return math.function(b, x.opcode, *operands)
 
 
-def _add(b: Builder, x: Instruction, a: Val, c: Val) -> Val:
-    return b.or_(a, c) if a.dtype == "pred" else b.add(a, c)
+def _with_logic(name: str, logic: str) -> Lower:
+    """The method of a name, or of predicates the other one."""
+
+    def lower(b: Builder, x: Instruction, a: Val, c: Val) -> Val:
+        return getattr(b, logic if a.dtype == "pred" else name)(a, c)
+
+    return lower
 
 
-def _multiply(b: Builder, x: Instruction, a: Val, c: Val) -> Val:
-    return b.and_(a, c) if a.dtype == "pred" else b.mul(a, c)
-
-
-def _maximum(b: Builder, x: Instruction, a: Val, c: Val) -> Val:
-    return b.or_(a, c) if a.dtype == "pred" else b.max(a, c)
-
-
-def _minimum(b: Builder, x: Instruction, a: Val, c: Val) -> Val:
-    return b.and_(a, c) if a.dtype == "pred" else b.min(a, c)
-
-
-def _guarded(b: Builder, a: Val, c: Val) -> tuple[Val, Val, Val]:
-    """Returns two masks, where the divisor is 0 and where the quotient overflows (INT_MIN / -1), and a divisor that
-    traps nowhere."""
+def _guarded(b: Builder, a: Val, c: Val) -> tuple[Val, Val]:
+    """Returns a mask of zero divisors, and a divisor that traps nowhere: neither there, nor where the quotient
+    overflows (INT_MIN / -1)."""
     zero, one = b.const(c.dtype, 0), b.const(c.dtype, 1)
     by_zero = b.eq(c, zero)
-    overflow = b.const("pred", False)
     if TYPES[c.dtype].kind == "signed" and c.dtype not in NARROW:
         least = b.const(c.dtype, -(1 << (TYPES[c.dtype].bits - 1)))
         overflow = b.and_(b.eq(a, least), b.eq(c, b.const(c.dtype, -1)))
-        return by_zero, overflow, b.select(b.or_(by_zero, overflow), one, c)
-    return by_zero, overflow, b.select(by_zero, one, c)
+        return by_zero, b.select(b.or_(by_zero, overflow), one, c)
+    return by_zero, b.select(by_zero, one, c)
 
 
 def _divide(b: Builder, x: Instruction, a: Val, c: Val) -> Val:
     if is_float(a.dtype):
         return b.div(a, c)
-    by_zero, _, divisor = _guarded(b, a, c)
+    by_zero, divisor = _guarded(b, a, c)
     # INT_MIN / 1 is INT_MIN: what the overflowing quotient wraps to.
     return b.select(by_zero, b.const(a.dtype, -1), b.div(a, divisor))
 
@@ -72,7 +64,7 @@ def _divide(b: Builder, x: Instruction, a: Val, c: Val) -> Val:
 def _remainder(b: Builder, x: Instruction, a: Val, c: Val) -> Val:
     if is_float(a.dtype):
         return _function(b, x, a, c)
-    by_zero, _, divisor = _guarded(b, a, c)
+    by_zero, divisor = _guarded(b, a, c)
     return b.select(by_zero, a, b.rem(a, divisor))
 
 
@@ -116,30 +108,18 @@ def _shift(op: str) -> Lower:
     return lower
 
 
+def twos_complement(b: Builder, word: Val, sign: Val) -> Val:
+    """The bits of a float in two's complement instead of sign and magnitude, where `sign` is that of a negative one;
+    and back. The order of these integers is the total order of the floats."""
+    bits = TYPES[word.dtype].bits
+    return b.xor(word, b.and_(b.shr_s(sign, bits - 1), b.bits(word.dtype, (1 << (bits - 1)) - 1)))
+
+
 def _compare(b: Builder, x: Instruction, a: Val, c: Val) -> Val:
     if x.attrs.get("type") == "TOTALORDER":
-        # Sign-magnitude to two's complement: then the order of integers is the total order.
-        signed = f"s{TYPES[a.dtype].bits}"
-        bits = TYPES[a.dtype].bits
-
-        def key(v: Val) -> Val:
-            word = b.bitcast(v, signed)
-            return b.xor(word, b.and_(b.shr_s(word, bits - 1), b.bits(signed, (1 << (bits - 1)) - 1)))
-
-        a, c = key(a), key(c)
+        words = (b.bitcast(v, f"s{TYPES[v.dtype].bits}") for v in (a, c))
+        a, c = (twos_complement(b, word, word) for word in words)
     return getattr(b, x.attrs["direction"].lower())(a, c)
-
-
-def _clamp(b: Builder, x: Instruction, low: Val, a: Val, high: Val) -> Val:
-    return b.min(b.max(a, low), high)
-
-
-def _select(b: Builder, x: Instruction, condition: Val, a: Val, c: Val) -> Val:
-    return b.select(condition, a, c)
-
-
-def _convert(b: Builder, x: Instruction, a: Val) -> Val:
-    return b.convert(a, x.shape.element_type)
 
 
 def _bitcast_convert(b: Builder, x: Instruction, a: Val) -> Val:
@@ -240,21 +220,21 @@ ELEMENTWISE: dict[str, Lower] = {
     "floor": _plain("floor"),
     "round-nearest-even": _plain("nearest"),
     "sqrt": _plain("sqrt"),
-    "convert": _convert,
+    "convert": lambda b, x, a: b.convert(a, x.shape.element_type),
     "bitcast-convert": _bitcast_convert,
     "copy": lambda b, x, a: a,
     "reduce-precision": _reduce_precision,
     "real": lambda b, x, a: a[0] if isinstance(a, list) else a,
     "imag": lambda b, x, a: a[1] if isinstance(a, list) else b.const(a.dtype, 0),
     "complex": lambda b, x, re, im: [re, im],
-    "add": _add,
+    "add": _with_logic("add", "or_"),
     "subtract": _plain("sub"),
-    "multiply": _multiply,
+    "multiply": _with_logic("mul", "and_"),
     "divide": _divide,
     "remainder": _remainder,
     "power": _power,
-    "maximum": _maximum,
-    "minimum": _minimum,
+    "maximum": _with_logic("max", "or_"),
+    "minimum": _with_logic("min", "and_"),
     "and": _plain("and_"),
     "or": _plain("or_"),
     "xor": _plain("xor"),
@@ -263,6 +243,6 @@ ELEMENTWISE: dict[str, Lower] = {
     "shift-right-logical": _shift("shr_u"),
     "shift-right-arithmetic": _shift("shr_s"),
     "compare": _compare,
-    "clamp": _clamp,
-    "select": _select,
+    "clamp": lambda b, x, low, a, high: b.min(b.max(a, low), high),
+    "select": _plain("select"),
 }

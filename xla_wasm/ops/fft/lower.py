@@ -8,7 +8,7 @@ from ...hlo.ir import Instruction
 from ...hlo.types import REAL_OF, TYPES
 from ...lowering.kernel_writer import KernelWriter
 from ...lowering.source import Source
-from .plan import TABLE, FftPlan, plans
+from .plan import TABLE, plans
 
 _KINDS = {"FFT": 0, "IFFT": 1, "RFFT": 2, "IRFFT": 3}
 _LINE = 64
@@ -33,16 +33,14 @@ class _Transform:
         self.lengths = x.attrs["fft_length"]
         self.plans = plans(x)
         self.part = REAL_OF.get(self.source.dtype, self.source.dtype)
-        self.tables: dict[FftPlan, tuple[Source, Source]] = {}
-        given = iter(x.operands[1:])
-        for plan in dict.fromkeys(self.plans):
-            self.tables[plan] = k.whole(next(given)), k.whole(next(given))
+        given = map(k.whole, x.operands[1:])
+        self.tables = {plan: (next(given), next(given)) for plan in dict.fromkeys(self.plans)}
+        """The words and the roots of each plan."""
         inverse = self.kind in ("IFFT", "IRFFT")
         self.total = prod(self.lengths) if inverse else 1
         """The divisor of the last transform."""
-        widths = [self.width(d) for d in range(len(self.plans))]
-        points = max(plan.points * width for plan, width in zip(self.plans, widths))
-        self.widths = widths
+        self.widths = [self.width(d) for d in range(len(self.plans))]
+        points = max(plan.points * width for plan, width in zip(self.plans, self.widths))
         self.work = k.scratch(self.part, (4 * points,))
 
     def run(self) -> None:
@@ -62,7 +60,7 @@ class _Transform:
 
     def width(self, d: int) -> int:
         """Returns the number of sequences along transformed dimension `d` that are transformed side by side."""
-        plan, dims = self.plans[d], self.shape()
+        plan, dims = self.plans[d], self.source.dims if self.kind == "IRFFT" else self.output.dims
         size = TYPES[self.part].bytes
         line = _LINE // (2 * size)
         axis = len(dims) - len(self.plans) + d
@@ -73,16 +71,9 @@ class _Transform:
         lanes = 16 // size
         return min(line if plan.points * line * 4 * size <= _CACHED else lanes, prod(dims[axis + 1 :]))
 
-    def shape(self) -> tuple[int, ...]:
-        """The dimensions while all but the last are transformed."""
-        return self.source.dims if self.kind == "IRFFT" else self.output.dims
-
-    def routine(self, d: int) -> tuple[Source, Source]:
-        return self.tables[self.plans[d]]
-
     def rows(self, source: Source, total: int) -> None:
         k, d = self.k, len(self.plans) - 1
-        plan, table = self.routine(d)
+        plan, table = self.tables[self.plans[d]]
         points = self.plans[d].points
         k.invoke_each(
             f"xw_fft_rows_{self.part}",
@@ -97,7 +88,7 @@ class _Transform:
     def columns(self, d: int, target: Source, source: Source, total: int) -> None:
         k, dims = self.k, source.dims
         axis = len(dims) - len(self.plans) + d
-        plan, table = self.routine(d)
+        plan, table = self.tables[self.plans[d]]
         k.b.invoke(
             f"xw_fft_columns_{self.part}",
             *(k.address(a) for a in (target, source, plan, table, self.work)),

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 from ...hlo.ir import Instruction
 from ...loop.affine import ZERO, Affine, Index
 from ...loop.builder import Builder
@@ -15,12 +17,9 @@ def _start(b: Builder, start: Val, last: int) -> Affine:
     """A start index clamped to 0..last."""
     if last == 0:
         return ZERO
-    if start.dtype in ("u64", "s64", "u32"):
-        # Clamped in its own type: a large unsigned index is large, not negative.
-        clamped = b.convert(b.min(b.max(start, b.const(start.dtype, 0)), b.const(start.dtype, last)), "s32")
-    else:
-        clamped = b.min(b.max(b.convert(start, "s32"), b.const("s32", 0)), b.const("s32", last))
-    return Affine(0, (), ((clamped, 1),))
+    if start.dtype not in ("u64", "s64", "u32"):  # those in their own type: a large unsigned index is not negative
+        start = b.convert(start, "s32")
+    return Affine.of(b.convert(b.clamped(start, last), "s32"))
 
 
 def dynamic_starts(e: Elemental, operands: list[Instruction], dims: tuple[int, ...], sizes: tuple[int, ...]) -> Index:
@@ -131,10 +130,7 @@ class _Scatter:
         if not inside:
             windows()
             return
-        hit = inside[0]
-        for mask in inside[1:]:
-            hit = b.and_(hit, mask)
-        with b.when(hit):
+        with b.when(reduce(b.and_, inside)):
             windows()
 
     def place(self, batch: Index) -> tuple[list[Affine], list[Val]]:
@@ -150,14 +146,14 @@ class _Scatter:
             last = self.last[d]
             value = b.convert(raw, "s32")
             # Brought inside even where it is not: what is computed from it before the test must not trap.
-            clamped = b.pin(b.min(b.max(value, b.const("s32", 0)), b.const("s32", last)))
+            clamped = b.pin(b.clamped(value, last))
             if raw.dtype in ("s64", "u64"):
                 inside.append(b.le(b.bitcast(raw, "u64"), b.const("u64", last)))
             elif value.lanes > 1:
                 inside.append(b.eq(value, clamped))
             else:
                 inside.append(b.le(b.bitcast(value, "u32"), b.const("u32", last)))
-            starts[d] = starts[d] + Affine(0, (), ((clamped, 1),))
+            starts[d] = starts[d] + Affine.of(clamped)
         return starts, inside
 
     def new(self, batch: Index, inner: Index) -> list[Val]:
@@ -174,12 +170,10 @@ class _Scatter:
         place = list(starts)
         for d, i in zip(self.window_dims, inner):
             place[d] = place[d] + i
-        targets = self.k.outputs[self.x]
-        spots = [t.position(tuple(place)) for t in targets]
-        old = [b.load(t.number, s, t.dtype) for t, s in zip(targets, spots)]
-        for t, s, v in zip(
-            targets, spots, [b.pin(v) if self.count > 1 else v for v in self.e.apply(self.x.called[0], old + new)]
-        ):
+        spots = [(t, t.position(tuple(place))) for t in self.k.outputs[self.x]]
+        old = [b.load(t.number, s, t.dtype) for t, s in spots]
+        made = self.e.apply(self.x.called[0], old + new)
+        for (t, s), v in zip(spots, [b.pin(v) for v in made] if self.count > 1 else made):
             # Floats may come in another precision.
             b.store(t.number, s, b.convert(v, t.dtype), t.dtype)
 
@@ -190,28 +184,25 @@ class _Scatter:
         outside."""
         b = self.b
         step = _AHEAD * b.lanes
-        loop = b.open_loop(size // step, step, vector=True)
-        first = Affine(0, ((loop, 1),))
-        inner = (ZERO,) * len(self.window_dims)
-        vectors = []
-        outside: list[Val] = []
-        for ahead in range(_AHEAD):
-            batch = (*index, first + ahead * b.lanes)
-            starts, inside = self.place(batch)
-            outside += [b.not_(mask) for mask in inside]
-            vectors.append((starts, self.new(batch, inner)))
-        missed = outside[0]
-        for mask in outside[1:]:
-            missed = b.or_(missed, mask)
-        b.vector = None
-        missed = b.any_true(missed)
-        with b.when(b.not_(missed)):
-            for starts, new in vectors:
-                for lane in range(b.lanes):
-                    self.combine([b.at_lane(s, loop, lane) for s in starts], inner, [b.lane(v, lane) for v in new])
-        with b.when(missed), b.loop(step) as i:
-            self.one((*index, first + i))
-        b.close_loop(loop)
+        with b.open_loop(size // step, step, vector=True) as loop:
+            first = Affine.along(loop)
+            inner = (ZERO,) * len(self.window_dims)
+            vectors = []
+            outside: list[Val] = []
+            for ahead in range(_AHEAD):
+                batch = (*index, first + ahead * b.lanes)
+                starts, inside = self.place(batch)
+                outside += [b.not_(mask) for mask in inside]
+                vectors.append((starts, self.new(batch, inner)))
+            missed = reduce(b.or_, outside)
+            b.vector = None
+            missed = b.any_true(missed)
+            with b.when(b.not_(missed)):
+                for starts, new in vectors:
+                    for lane in range(b.lanes):
+                        self.combine([b.at_lane(s, loop, lane) for s in starts], inner, [b.lane(v, lane) for v in new])
+            with b.when(missed), b.loop(step) as i:
+                self.one((*index, first + i))
         if size % step:
             with b.loop(size % step) as i:
                 self.one((*index, i + size // step * step))

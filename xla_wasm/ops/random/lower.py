@@ -3,12 +3,13 @@ run."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ...hlo.ir import Instruction
 from ...loop.affine import Affine
 from ...loop.builder import Builder
 from ...loop.ir import Val
+from ...loop.tiling import transpose
 from ...lowering.kernel_writer import KernelWriter
 from ...lowering.source import Source
 from .record import FIRST_STATE
@@ -25,10 +26,6 @@ def _element(b: Builder, source: Source, i: int) -> Val:
     return b.load(source.number, Affine(i), source.dtype)
 
 
-def _carry(b: Builder, condition: Val) -> Val:
-    return b.convert(condition, "u32")
-
-
 def threefry(b: Builder, keys: tuple[Val, Val], x0: Val, x1: Val) -> tuple[Val, Val]:
     """One block of Threefry-2x32."""
     k0, k1 = keys
@@ -43,7 +40,7 @@ def threefry(b: Builder, keys: tuple[Val, Val], x0: Val, x1: Val) -> tuple[Val, 
     return x0, x1
 
 
-def philox(b: Builder, keys: tuple[Val, Val], x: tuple[Val, Val, Val, Val]) -> tuple[Val, Val, Val, Val]:
+def philox(b: Builder, keys: tuple[Val, Val], x: Sequence[Val]) -> tuple[Val, Val, Val, Val]:
     """One block of Philox-4x32."""
     (k0, k1), (x0, x1, x2, x3) = keys, x
     first, second = b.const("u32", 0xD2511F53), b.const("u32", 0xCD9E8D57)
@@ -75,7 +72,7 @@ def _threefry_kernel(k: KernelWriter, state: Source, after: Source, bits: Source
 
     def block(i: Affine) -> None:
         c0 = b.add(b.bitcast(b.index_value(i), "u32"), low)
-        _interleave(k, bits, i * 2, threefry(b, keys, c0, b.add(high, _carry(b, b.lt(c0, low)))))
+        _interleave(k, bits, i * 2, threefry(b, keys, c0, b.add(high, b.convert(b.lt(c0, low), "u32"))))
 
     _blocks(b, count, block)
 
@@ -95,14 +92,12 @@ def _philox_kernel(k: KernelWriter, state: Source, after: Source, bits: Source) 
 
     def block(i: Affine) -> None:
         c0 = b.add(b.bitcast(b.index_value(i), "u32"), l0)
-        carry = b.lt(c0, l0)
-        zero = b.const("u32", 0)
-        c1 = b.add(l1, _carry(b, carry))
-        carry = b.and_(carry, b.eq(c1, zero))
-        c2 = b.add(h0, _carry(b, carry))
-        c3 = b.add(h1, _carry(b, b.and_(carry, b.eq(c2, zero))))
-        x0, x1, x2, x3 = philox(b, keys, (c0, c1, c2, c3))
-        _interleave(k, bits, i * 4, (x0, x1, x2, x3))
+        carry, counter, zero = b.lt(c0, l0), [c0], b.const("u32", 0)
+        for word in (l1, h0, h1):
+            if len(counter) > 1:
+                carry = b.and_(carry, b.eq(counter[-1], zero))
+            counter.append(b.add(word, b.convert(carry, "u32")))
+        _interleave(k, bits, i * 4, philox(b, keys, counter))
 
     _blocks(b, count, block)
 
@@ -122,13 +117,8 @@ def _interleave(k: KernelWriter, target: Source, start: Affine, words: tuple[Val
         for j, word in enumerate(words):
             b.store_at(pointer, start + j, word, "u32")
         return
-    if len(words) == 2:
-        x, y = words
-        rows = [b.shuffle(x, y, (0, 4, 1, 5)), b.shuffle(x, y, (2, 6, 3, 7))]
-    else:
-        low = [b.shuffle(words[j], words[j + 1], (0, 4, 1, 5)) for j in (0, 2)]
-        high = [b.shuffle(words[j], words[j + 1], (2, 6, 3, 7)) for j in (0, 2)]
-        rows = [b.shuffle(pair[0], pair[1], picked) for pair in (low, high) for picked in ((0, 1, 4, 5), (2, 3, 6, 7))]
+    halves = ((0, 4, 1, 5), (2, 6, 3, 7))
+    rows = [b.shuffle(*words, half) for half in halves] if len(words) == 2 else transpose(b, [*words])
     for j, row in enumerate(rows):
         b.store_lanes(pointer, start + 4 * j, row, "u32")
 

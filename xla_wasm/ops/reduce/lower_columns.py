@@ -14,8 +14,8 @@ from ...loop.nest import fold, nest
 from ...lowering.elemental import Elemental
 from ...lowering.kernel_writer import KernelWriter
 from ...lowering.source import Source
-from .lower import Parts, block_of, operand_index, side_by_side
-from .lower_running import neutral_value, running
+from .lower_running import running
+from .lower_walk import Parts, Walk, block_of, next_states, states
 from .monoids import monoid
 
 _LEAST_COLUMN = 16
@@ -41,35 +41,25 @@ def columns_together(x: Instruction, work: int) -> int:
 
 
 def columns(e: Elemental, x: Instruction, indices: list[Index]) -> list[Val]:
-    """The results of a reduction of one array at several indices, in one walk."""
-    operand, start = x.operands
-    reducer, sizes = x.called[0], tuple(operand.shape.dimensions[d] for d in x.attrs["dimensions"])
-    b, dtype = e.b, x.shape.element_type
-    init = e.value(start, ())
+    """The results of a reduction of one array at several indices, which lie side by side, in one walk."""
+    b, w, lanes, count = e.b, Walk(e, x), e.b.lanes_at(indices[0]), len(indices)
+    init = e.value(x.operands[1], ())
+    if w.opcode is None or w.adds_floats:
+        start = [b.splat(init, lanes)] * count
+        fresh = [b.splat(w.neutral, lanes)] * count if w.adds_floats else None
 
-    def combine(p: Val, q: Val) -> Val:
-        return e.apply(reducer, [p, q])[0]
+        def combined(inner: Index, acc: list[Val]) -> list[Val]:
+            return [b.splat(w.combine(a, w.element(i, inner)), lanes) for a, i in zip(acc, indices)]
 
-    def element(index: Index, inner: Index) -> Val:
-        return e.value(operand, operand_index(x, index, inner))
+        return Parts(b, fresh, w.combine).fold(w.sizes, 1, start, combined)
+    r = running(w, lanes)
 
-    opcode = monoid(reducer)
-    if opcode == "add" and is_float(dtype):
+    def row(inner: Index, acc: list[Val]) -> list[Val]:
+        return next_states(acc, count, lambda u, state: r.step(state, w.element(indices[u], inner)))
 
-        def row(inner: Index, acc: list[Val]) -> list[Val]:
-            return [b.splat(combine(a, element(i, inner)), b.lanes_at(i)) for a, i in zip(acc, indices)]
-
-        neutral = neutral_value(b, "add", dtype)
-        inits = [b.splat(init, b.lanes_at(i)) for i in indices]
-        return Parts(b, [b.splat(neutral, b.lanes_at(i)) for i in indices], combine).fold(sizes, 1, inits, row)
-    lanes = b.lanes_at(indices[0])
-    if opcode is None:
-        starts = [b.splat(init, lanes)] * len(indices)
-        return fold(
-            b, sizes, starts, lanes, lambda inner, acc: [combine(a, element(i, inner)) for a, i in zip(acc, indices)]
-        )
-    made = side_by_side(running(b, opcode, dtype, combine, lanes, prod(sizes)), sizes, lanes, indices, element)
-    return [combine(b.splat(init, lanes), value) for value in made]
+    made = fold(b, w.sizes, r.start(lanes) * count, lanes, row)
+    results = [r.result(state) for state in states(made, count)]
+    return [w.combine(b.splat(init, lanes), result) for result in results]
 
 
 def columns_in_memory(x: Instruction, work: int) -> int:
@@ -92,10 +82,8 @@ class ColumnSums:
     memory."""
 
     def __init__(self, kernel: KernelWriter, x: Instruction):
-        self.kernel = kernel
-        self.b = kernel.b
-        self.x = x
-        self.length = x.operands[0].shape.dimensions[x.attrs["dimensions"][0]]
+        self.kernel, self.b, self.x = kernel, kernel.b, x
+        self.walk = Walk(kernel.e, x)
         self.arrays: list[Source] = []
 
     def chunk(self, before: Index, start: Affine, width: int) -> Source:
@@ -111,7 +99,7 @@ class ColumnSums:
             if whole < count:
                 self._add_rows(before, start, width, [first + r for r in range(whole, count)], into)
 
-        self._turns(self.length, total, width, add, 1)
+        self._turns(self.walk.sizes[0], total, width, add, 1)
         return total
 
     def _turns(
@@ -130,7 +118,7 @@ class ColumnSums:
         own = self._array(level, width)
 
         def part(first: Affine, size: int, into: Source) -> None:
-            self._fill(own, width, neutral_value(self.b, "add", own.dtype))
+            self._fill(own, width, self.walk.neutral)
             turns(first, size, own)
             nest(self.b, (width,), lambda i: self._put(into, i, [self._at(own, i)]))
 
@@ -151,11 +139,9 @@ class ColumnSums:
         nest(self.b, (width,), lambda i: self.b.store(array.number, array.position(i), value, array.dtype))
 
     def _add_rows(self, before: Index, start: Affine, width: int, rows: list[Affine], into: Source) -> None:
-        e, operand = self.kernel.e, self.x.operands[0]
-
         def add(i: Index) -> None:
             index = (*before, start + i[0])
-            self._put(into, i, [e.value(operand, operand_index(self.x, index, (row,))) for row in rows])
+            self._put(into, i, [self.walk.element(index, (row,)) for row in rows])
 
         nest(self.b, (width,), add)
 
@@ -163,7 +149,7 @@ class ColumnSums:
         """Adds values to an element, one after the other."""
         total = self._at(into, i)
         for value in values:
-            total = self.b.pin(self.kernel.e.apply(self.x.called[0], [total, value])[0])
+            total = self.b.pin(self.walk.combine(total, value))
         self.b.store(into.number, into.position(i), total, into.dtype)
 
     def _at(self, array: Source, i: Index) -> Val:

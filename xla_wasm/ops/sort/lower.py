@@ -20,13 +20,11 @@ from collections.abc import Sequence
 
 from ...hlo.ir import Instruction
 from ...loop.affine import Affine, Index
-from ...loop.builder import Builder
-from ...loop.ir import Carry, Val
+from ...loop.ir import Val
 from ...loop.nest import nest, scalar_nest
 from ...lowering.kernel_writer import KernelWriter
-from ...lowering.source import Source
 from .lower_introsort import Introsort
-from .lower_order import Element, Order, Reader, Writer, at
+from .lower_order import Element, Memory, Order, Reader, Writer
 from .lower_radix import SHORTEST, Radix, key_of
 from .lower_topk import topk_kernel
 
@@ -84,16 +82,11 @@ class _Merge:
     """The rows of one sort while they are merged: two memories per operand."""
 
     def __init__(self, k: KernelWriter, order: Order, dtypes: Sequence[str], length: int):
-        self.k = k
-        self.b = k.b
-        self.order = order
-        self.dtypes = dtypes
-        self.length = length
+        self.b, self.order, self.length = k.b, order, length
         self.turns = (length - 1).bit_length() - (_RUN.bit_length() - 1)
         self.width = -(-length >> self.turns)
         self.size = self.width << self.turns
-        self.here: list[Source] = [k.scratch(t, (self.size,)) for t in dtypes]
-        self.there: list[Source] = [k.scratch(t, (self.size,)) for t in dtypes]
+        self.here, self.there = (Memory.of(k, dtypes, self.size) for _ in range(2))
 
     def sort(self, read: Reader, write: Writer) -> None:
         """One row: its elements come from `read`, and go to `write` in order."""
@@ -106,8 +99,7 @@ class _Merge:
 
         def run(start: Affine, count: int) -> None:
             for i, element in enumerate(self.order.exchanged([read(start + i) for i in range(count)])):
-                for source, value in zip(self.here, element):
-                    self.b.store(source.number, start + i, self.b.pin(value), source.dtype)
+                self.here.store(start + i, [*map(self.b.pin, element)])
 
         self.b.vectorized(whole, lambda i: run(i * self.width, self.width))
         if rest:
@@ -116,37 +108,20 @@ class _Merge:
     def passes(self, write: Writer) -> None:
         """Merges the runs until there is one, and gives its elements to `write`."""
         b = self.b
-        with _Loop(b, self.turns) as turn:
-            width = turn.carry(b.const("s32", self.width))
-            here = [turn.carry(self.k.address(s)) for s in self.here]
-            there = [turn.carry(self.k.address(s)) for s in self.there]
-            sources, targets = [c.value for c in here], [c.value for c in there]
+        with b.open_loop(self.turns) as turn:
+            width = b.carry(turn, b.const("s32", self.width))
+            (sources, here), (targets, there) = self.here.carried(turn), self.there.carried(turn)
             met = self.from_both_ends(width.value, sources, targets)
             with b.when(b.not_(met)):
                 self.from_the_front(width.value, sources, targets)
             width.next = b.shl(width.value, 1)
-            for old, new in zip((*here, *there), (*targets, *sources)):
+            for old, new in zip((*here, *there), (*targets.addresses, *sources.addresses)):
                 old.next = new
-        results = [c.result for c in here]
+        result = Memory(b, self.here.dtypes, [c.result for c in here])
+        b.vectorized(self.length, lambda i: write(i, result.load(i)))
 
-        def put(i: Affine) -> None:
-            write(
-                i,
-                [
-                    b.load_at(result, i, dtype, pure=False)
-                    for result, dtype in zip(results, self.dtypes)
-                    if result is not None
-                ],
-            )
-
-        b.vectorized(self.length, put)
-
-    def load(self, memories: list[Val], position: Val) -> Element:
-        return [self.b.load_at(m, at(position), dtype, pure=False) for m, dtype in zip(memories, self.dtypes)]
-
-    def move(self, sources: list[Val], source: Val, targets: list[Val], target: Val) -> None:
-        for m, value, dtype in zip(targets, self.load(sources, self.b.pin(source)), self.dtypes):
-            self.b.store_at(m, at(target), value, dtype)
+    def move(self, sources: Memory, source: Val, targets: Memory, target: Val) -> None:
+        targets.store(Affine.of(target), sources.load(Affine.of(self.b.pin(source))))
 
     def goes_first(self, right: Element, left: Element, position: Val) -> Val:
         """Returns a condition that is true if an element of a right run, which lies at `position`, goes before one of
@@ -158,7 +133,7 @@ class _Merge:
             else self.b.and_(first, self.b.lt(position, self.b.const("s32", self.length)))
         )
 
-    def from_both_ends(self, width: Val, sources: list[Val], targets: list[Val]) -> Val:
+    def from_both_ends(self, width: Val, sources: Memory, targets: Memory) -> Val:
         """One pass over all pairs of runs; whether what was taken from the front and from the back made up each pair.
 
         It does with any strict weak order. Others, such as `<` with NaNs, may ask for one element twice.
@@ -167,14 +142,14 @@ class _Merge:
         one, zero = b.const("s32", 1), b.const("s32", 0)
         before, twice = b.sub(width, one), b.shl(width, 1)
         last = b.sub(twice, one)
-        with _Loop(b, self.size // 2) as step:
+        with b.open_loop(self.size // 2) as loop:
             # Where the next result goes, and what it may be: from the front, then from the back.
             starts = (zero, zero, width, last, before, last)
-            front, left, right, back, last_left, last_right = carries = [step.carry(v) for v in starts]
-            met = step.carry(b.const("pred", True))
-            p, q = self.load(sources, left.value), self.load(sources, right.value)
+            front, left, right, back, last_left, last_right = carries = [b.carry(loop, v) for v in starts]
+            met = b.carry(loop, b.const("pred", True))
+            p, q = sources.load(Affine.of(left.value)), sources.load(Affine.of(right.value))
             forward = b.pin(self.goes_first(q, p, right.value))
-            r, s = self.load(sources, last_left.value), self.load(sources, last_right.value)
+            r, s = sources.load(Affine.of(last_left.value)), sources.load(Affine.of(last_right.value))
             backward = b.pin(self.goes_first(s, r, last_right.value))
             # What is taken is loaded again: a choice of places is one of integers, which engines make without a branch.
             self.move(sources, b.select(forward, right.value, left.value), targets, front.value)
@@ -199,18 +174,17 @@ class _Merge:
             )
             for carry, restart, follow in zip(carries, restarts, follows):
                 carry.next = b.select(done, restart, follow)
-        assert met.result is not None
         return met.result
 
-    def from_the_front(self, width: Val, sources: list[Val], targets: list[Val]) -> None:
+    def from_the_front(self, width: Val, sources: Memory, targets: Memory) -> None:
         """One pass that tests for the ends of runs: every element is taken once, whatever the comparator says."""
         b = self.b
         one, zero = b.const("s32", 1), b.const("s32", 0)
         length = b.const("s32", self.length)
-        with _Loop(b, self.size) as step:
+        with b.open_loop(self.size) as loop:
             starts = (zero, zero, width, width, b.shl(width, 1))
-            front, left, right, middle, end = carries = [step.carry(v) for v in starts]
-            p, q = self.load(sources, left.value), self.load(sources, right.value)
+            front, left, right, middle, end = carries = [b.carry(loop, v) for v in starts]
+            p, q = sources.load(Affine.of(left.value)), sources.load(Affine.of(right.value))
             more = b.lt(right.value, b.min(end.value, length))
             none = b.eq(left.value, middle.value)
             forward = b.pin(b.or_(none, b.and_(more, self.order.less(q, p))))
@@ -229,24 +203,6 @@ class _Merge:
             restarts = (pair, pair, b.add(pair, width), b.add(pair, width), b.add(pair, b.shl(width, 1)))
             for carry, restart, follow in zip(carries, restarts, follows):
                 carry.next = b.select(done, restart, follow)
-
-
-class _Loop:
-    """A loop that carries values."""
-
-    def __init__(self, b: Builder, trips: int):
-        self.b = b
-        self.trips = trips
-
-    def __enter__(self) -> _Loop:
-        self.loop = self.b.open_loop(self.trips)
-        return self
-
-    def carry(self, init: Val) -> Carry:
-        return self.b.carry(self.loop, init, init.lanes)
-
-    def __exit__(self, *_: object) -> None:
-        self.b.close_loop(self.loop)
 
 
 KERNELS = {"sort": sort_kernel, "topk": topk_kernel}

@@ -10,23 +10,18 @@ order, such as `<` with NaNs. There, steps may ask for what lies beyond the row:
 from __future__ import annotations
 
 from ...loop.affine import Affine
-from ...loop.builder import Builder
 from ...loop.ir import Val
 from ...lowering.kernel_writer import KernelWriter
-from .lower_order import Element, Order, Reader, Writer, at
+from .lower_order import Element, Memory, Order, Reader, Writer
 from .unstable import SPLIT
 
 
 class Introsort:
-    """One row, in place, at the addresses `memories`: one per operand."""
+    """One row, in place."""
 
     def __init__(self, k: KernelWriter, order: Order, dtypes: list[str], length: int):
-        self.b: Builder = k.b
-        self.order = order
-        self.dtypes = dtypes
-        self.length = length
-        self.own = [k.scratch(t, (length,)) for t in dtypes]
-        self.memories = [k.address(s) for s in self.own]
+        self.b, self.order, self.length = k.b, order, length
+        self.memory = Memory(k.b, dtypes, Memory.of(k, dtypes, length).addresses)
         self.depth = 2 * (length.bit_length() - 1)
         # Ranges yet to be split: first, end, and how often. One is left behind at each depth.
         self.ranges = k.scratch("s32", (3 * (self.depth + 2),))
@@ -35,16 +30,11 @@ class Introsort:
         """One row: its elements come from `read`, and go to `write` in order."""
         self.fill(read)
         self.order_memory()
-        self.b.vectorized(self.length, lambda i: write(i, self.load(i)))
+        self.b.vectorized(self.length, lambda i: write(i, self.memory.load(i)))
 
     def fill(self, read: Reader) -> None:
         """Copies the elements."""
-
-        def one(i: Affine) -> None:
-            for memory, value, dtype in zip(self.memories, read(i), self.dtypes):
-                self.b.store_at(memory, i, value, dtype)
-
-        self.b.vectorized(self.length, one)
+        self.b.vectorized(self.length, lambda i: self.memory.store(i, read(i)))
 
     def order_memory(self) -> None:
         """Sorts what lies in the memories."""
@@ -57,15 +47,11 @@ class Introsort:
     def number(self, value: int) -> Val:
         return self.b.const("s32", value)
 
-    def load(self, position: Affine) -> Element:
-        return [self.b.load_at(m, position, dtype, pure=False) for m, dtype in zip(self.memories, self.dtypes)]
-
     def at(self, position: Val) -> Element:
-        return self.load(at(self.b.pin(position) if position.args else position))
+        return self.memory.load(Affine.of(self.b.pin(position) if position.args else position))
 
     def put(self, position: Val, element: Element) -> None:
-        for m, value, dtype in zip(self.memories, element, self.dtypes):
-            self.b.store_at(m, at(position), value, dtype)
+        self.memory.store(Affine.of(position), element)
 
     def swap(self, p: Val, q: Val) -> None:
         first, second = self.at(p), self.at(q)
@@ -85,7 +71,7 @@ class Introsort:
         with b.repeat() as loop:
             count = b.carry(loop, one)
             top = b.mul(b.sub(count.value, one), self.number(3))
-            first, end, depth = (b.load(numbers, at(top) + i, "s32") for i in range(3))
+            first, end, depth = (b.load(numbers, Affine.of(top) + i, "s32") for i in range(3))
             long = b.pin(b.gt(b.sub(end, first), self.number(SPLIT)))
             deep = b.eq(depth, self.number(0))
             splits = b.pin(b.and_(long, b.not_(deep)))
@@ -94,7 +80,7 @@ class Introsort:
             with b.when(splits):
                 cut, left = self.partition(first, end), b.sub(depth, one)
                 for i, value in enumerate((cut, left, cut, end, left), 1):
-                    b.store(numbers, at(top) + i, value, "s32")
+                    b.store(numbers, Affine.of(top) + i, value, "s32")
             count.next = b.add(count.value, b.select(splits, one, self.number(-1)))
             loop.condition = b.gt(count.next, self.number(0))
 
@@ -121,12 +107,10 @@ class Introsort:
                 high = b.carry(loop, right.value)
                 high.next = b.pin(b.sub(high.value, one))
                 loop.condition = b.and_(self.less(pivot, self.at(high.next)), b.gt(high.next, self.number(0)))
-            assert low.result is not None and high.result is not None
             outer.condition = b.pin(b.lt(low.result, high.result))
             with b.when(outer.condition):
                 self.swap(low.result, high.result)
             left.next, right.next, cut.next = b.add(low.result, one), high.result, low.result
-        assert cut.result is not None
         return cut.result
 
     def heap_sort(self, first: Val, size: Val) -> None:
@@ -161,7 +145,6 @@ class Introsort:
                 self.put(b.add(first, hole.value), self.at(b.add(first, child)))
             hole.next = b.select(has, child, hole.value)
             loop.condition = has
-        assert hole.result is not None
         even = b.eq(b.and_(size, one), zero)
         lone = b.pin(b.and_(even, b.eq(hole.result, b.shr_s(b.sub(size, two), 1))))
         child = b.pin(b.add(b.mul(hole.result, two), one))
@@ -177,7 +160,6 @@ class Introsort:
             with b.when(loop.condition):
                 self.put(b.add(first, hole.value), above)
             hole.next = b.select(loop.condition, parent, hole.value)
-        assert hole.result is not None
         self.put(b.add(first, hole.result), element)
 
     def insert(self) -> None:
@@ -188,8 +170,8 @@ class Introsort:
         b, zero, one = self.b, self.number(0), self.number(1)
         with b.loop(self.length - 1) as i:
             here = b.pin(b.index_value(i + 1))
-            element = self.load(i + 1)
-            first = self.less(element, self.load(Affine()))
+            element = self.memory.load(i + 1)
+            first = self.less(element, self.memory.load(Affine()))
             if self.length > SPLIT:
                 first = b.pin(b.and_(first, b.lt(here, self.number(SPLIT))))
             with b.repeat() as loop:
@@ -201,5 +183,4 @@ class Introsort:
                     self.put(place.value, other)
                 place.next = b.select(moves, below, place.value)
                 loop.condition = b.and_(moves, b.gt(below, zero))
-            assert place.result is not None
             self.put(place.result, element)

@@ -1,14 +1,16 @@
-"""The order of elements in a sort, and short runs in order."""
+"""The elements of a sort, in registers and in memory; their order, and short runs in order."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
+from ...dataclass import dataclass
 from ...hlo.ir import Computation
 from ...loop.affine import Affine
 from ...loop.builder import Builder
-from ...loop.ir import Val
+from ...loop.ir import Carry, Loop, Val
 from ...lowering.elemental import Elemental
+from ...lowering.kernel_writer import KernelWriter
 
 Element = list[Val]
 """The values of all operands at one place."""
@@ -17,9 +19,38 @@ Reader = Callable[[Affine], Element]
 Writer = Callable[[Affine, Element], None]
 
 
-def at(position: Val) -> Affine:
-    """A place that is known at run time."""
-    return Affine(0, (), ((position, 1),))
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Elements in memory: the values of each operand from where it begins, the number of a buffer or an address."""
+
+    b: Builder
+    dtypes: Sequence[str]
+    begins: Sequence[int | Val]
+
+    @classmethod
+    def of(cls, k: KernelWriter, dtypes: Sequence[str], length: int) -> Memory:
+        """Room for so many elements."""
+        return cls(k.b, dtypes, [k.scratch(t, (length,)).number for t in dtypes])
+
+    def address(self, operand: int) -> Val:
+        begin = self.begins[operand]
+        return self.b.pointer(begin) if isinstance(begin, int) else begin
+
+    @property
+    def addresses(self) -> list[Val]:
+        return [self.address(i) for i in range(len(self.dtypes))]
+
+    def load(self, position: Affine) -> Element:
+        return [self.b.load_at(self.address(i), position, dtype, pure=False) for i, dtype in enumerate(self.dtypes)]
+
+    def store(self, position: Affine, element: Element) -> None:
+        for i, (value, dtype) in enumerate(zip(element, self.dtypes)):
+            self.b.store_at(self.address(i), position, value, dtype)
+
+    def carried(self, loop: Loop) -> tuple[Memory, list[Carry]]:
+        """The same at addresses that a loop carries."""
+        carries = [self.b.carry(loop, address) for address in self.addresses]
+        return Memory(self.b, self.dtypes, [c.value for c in carries]), carries
 
 
 class Order:

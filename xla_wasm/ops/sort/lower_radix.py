@@ -13,14 +13,14 @@ from functools import reduce
 from ...dataclass import dataclass
 from ...hlo.ir import Computation, Instruction
 from ...hlo.types import TYPES
-from ...loop.affine import Affine
+from ...loop.affine import ZERO, Affine
 from ...loop.builder import WIDE, Builder, is_float
-from ...loop.ir import Carry, Val
+from ...loop.ir import Val
 from ...loop.nest import nest
 from ...lowering.apply import apply
 from ...lowering.kernel_writer import KernelWriter
 from .lower_introsort import Introsort
-from .lower_order import Element, Order, Reader, Writer, at
+from .lower_order import Element, Memory, Order, Reader, Writer
 
 _DIGIT = 8
 _VALUES = 1 << _DIGIT
@@ -147,32 +147,28 @@ class Radix:
         """With `order`, the comparator, equal elements that differ lie as `introsort` leaves them."""
         self.k, self.b, self.key, self.length = k, k.b, key, length
         self.introsort = Introsort(k, order, dtypes, length) if order is not None else None
-        self.dtypes = [key.stored, *dtypes]
-        self.here = [k.scratch(t, (length,)) for t in self.dtypes]
-        self.there = [k.scratch(t, (length,)) for t in self.dtypes]
+        self.here, self.there = (Memory.of(k, [key.stored, *dtypes], length) for _ in range(2))
         self.counts = k.scratch("s32", (key.turns * _VALUES,))
 
     def sort(self, read: Reader, write: Writer) -> None:
         """One row: its elements come from `read`, and go to `write` in order."""
         self.fill(read)
         self.count()
-        keys, *memories = self.distribute()
-        b = self.b
+        b, ordered = self.b, self.distribute()
+        addresses = ordered.addresses[1:]
         if self.introsort is not None:
-            shows = self.shows(keys, memories)
+            shows = self.shows(ordered)
             with b.when(shows):
                 self.introsort.fill(read)
                 self.introsort.order_memory()
-            memories = [b.select(shows, own, m) for own, m in zip(self.introsort.memories, memories)]
+            addresses = [b.select(shows, own, m) for own, m in zip(self.introsort.memory.addresses, addresses)]
+        memory = Memory(b, ordered.dtypes[1:], addresses)
+        b.vectorized(self.length, lambda i: write(i, memory.load(i)))
 
-        def put(i: Affine) -> None:
-            write(i, [b.load_at(m, i, dtype, pure=False) for m, dtype in zip(memories, self.dtypes[1:])])
-
-        b.vectorized(self.length, put)
-
-    def shows(self, keys: Val, memories: list[Val]) -> Val:
+    def shows(self, ordered: Memory) -> Val:
         """Returns a condition that is true if the order of elements with equal keys can be seen."""
         b, last = self.b, self.length - 1
+        keys, *memories = ordered.addresses
 
         def differ(memory: Val, dtype: str, i: Affine) -> Val:
             bits = f"u{8 * TYPES[dtype].bytes}"
@@ -180,14 +176,13 @@ class Radix:
 
         def seen(i: Affine) -> Val:
             """Returns a condition that is true if this element and the next have equal keys, and are not equal."""
-            some = [differ(m, dtype, i) for m, dtype in zip(memories, self.dtypes[1:])]
-            return b.andnot(reduce(b.or_, some), differ(keys, self.key.stored, i))
+            unequal = [differ(m, dtype, i) for m, dtype in zip(memories, ordered.dtypes[1:])]
+            return b.andnot(reduce(b.or_, unequal), differ(keys, self.key.stored, i))
 
-        loop = b.open_loop(last // b.lanes, b.lanes, vector=True)
-        found = b.carry(loop, b.const("pred", False), b.lanes)
-        found.next = b.or_(found.value, seen(Affine(0, ((loop, 1),))))
-        b.close_loop(loop)
-        found_by_lane = [b.lane(_result(found), lane) for lane in range(b.lanes)]
+        with b.open_loop(last // b.lanes, b.lanes, vector=True) as loop:
+            some = b.carry(loop, b.const("pred", False), b.lanes)
+            some.next = b.or_(some.value, seen(Affine.along(loop)))
+        found_by_lane = [b.lane(some.result, lane) for lane in range(b.lanes)]
         shows = reduce(b.or_, [*found_by_lane, *(seen(Affine(i)) for i in range(last - last % b.lanes, last))])
         if self.key.may_fail:
             # NaNs lie at one end.
@@ -202,8 +197,7 @@ class Radix:
 
         def one(i: Affine) -> None:
             element = read(i)
-            for memory, value in zip(self.here, [self.key.of(b, element), *element]):
-                b.store(memory.number, i, value, memory.dtype)
+            self.here.store(i, [self.key.of(b, element), *element])
 
         b.vectorized(self.length, one)
 
@@ -219,48 +213,38 @@ class Radix:
         b, counts = self.b, self.counts
         nest(b, counts.dims, lambda i: b.store(counts.number, i[0], b.const("s32", 0), "s32"))
         with b.loop(self.length) as i:
-            key = b.load(self.here[0].number, i, self.key.stored)
+            key = b.load_at(self.here.address(0), i, self.key.stored, pure=False)
             for turn in range(self.key.turns):
-                place = at(self.digit(key, b.const("s32", turn)))
+                place = Affine.of(self.digit(key, b.const("s32", turn)))
                 b.store(counts.number, place, b.add(b.load(counts.number, place, "s32"), b.const("s32", 1)), "s32")
 
-    def distribute(self) -> list[Val]:
-        """One turn for each digit; the memories that hold the elements in order."""
+    def distribute(self) -> Memory:
+        """One turn for each digit; the memory that holds keys and elements in order."""
         b, counts = self.b, self.counts
-        loop = b.open_loop(self.key.turns)
-        turn = b.index_value(Affine(0, ((loop, 1),)))
-        here = [b.carry(loop, self.k.address(m)) for m in self.here]
-        there = [b.carry(loop, self.k.address(m)) for m in self.there]
-        sources, targets = [c.value for c in here], [c.value for c in there]
-        first = b.load_at(sources[0], Affine(), self.key.stored, pure=False)
-        same = b.load(counts.number, at(self.digit(first, turn)), "s32")
-        needed = b.pin(b.ne(same, b.const("s32", self.length)))
-        with b.when(needed):
-            self.starts(turn)
-            with b.loop(self.length) as i:
-                element = [b.load_at(m, i, dtype, pure=False) for m, dtype in zip(sources, self.dtypes)]
-                count = at(b.pin(self.digit(element[0], turn)))
-                place = b.load(counts.number, count, "s32")
-                b.store(counts.number, count, b.add(place, b.const("s32", 1)), "s32")
-                for m, value, dtype in zip(targets, element, self.dtypes):
-                    b.store_at(m, at(place), value, dtype)
-        for old, new, kept in zip((*here, *there), (*targets, *sources), (*sources, *targets)):
-            old.next = b.select(needed, new, kept)
-        b.close_loop(loop)
-        return [_result(c) for c in here]
+        with b.open_loop(self.key.turns) as loop:
+            turn = b.index_value(Affine.along(loop))
+            (sources, here), (targets, there) = self.here.carried(loop), self.there.carried(loop)
+            first = b.load_at(sources.address(0), ZERO, self.key.stored, pure=False)
+            same = b.load(counts.number, Affine.of(self.digit(first, turn)), "s32")
+            needed = b.pin(b.ne(same, b.const("s32", self.length)))
+            with b.when(needed):
+                self.starts(turn)
+                with b.loop(self.length) as i:
+                    element = sources.load(i)
+                    count = Affine.of(b.pin(self.digit(element[0], turn)))
+                    place = b.load(counts.number, count, "s32")
+                    b.store(counts.number, count, b.add(place, b.const("s32", 1)), "s32")
+                    targets.store(Affine.of(place), element)
+            for old, new in zip((*here, *there), (*targets.addresses, *sources.addresses)):
+                old.next = b.select(needed, new, old.value)
+        return Memory(b, self.here.dtypes, [c.result for c in here])
 
     def starts(self, turn: Val) -> None:
         """Turns the counts of one digit into where the elements with each value of it begin."""
         b, counts = self.b, self.counts
-        loop = b.open_loop(_VALUES)
-        place = at(b.add(b.mul(turn, b.const("s32", _VALUES)), b.index_value(Affine(0, ((loop, 1),)))))
-        total = b.carry(loop, b.const("s32", 0))
-        own = b.load(counts.number, place, "s32")
-        b.store(counts.number, place, total.value, "s32")
-        total.next = b.add(total.value, own)
-        b.close_loop(loop)
-
-
-def _result(carry: Carry) -> Val:
-    assert carry.result is not None
-    return carry.result
+        with b.open_loop(_VALUES) as loop:
+            place = Affine.of(b.add(b.mul(turn, b.const("s32", _VALUES)), b.index_value(Affine.along(loop))))
+            total = b.carry(loop, b.const("s32", 0))
+            own = b.load(counts.number, place, "s32")
+            b.store(counts.number, place, total.value, "s32")
+            total.next = b.add(total.value, own)

@@ -9,14 +9,17 @@ them stay and give the bound for what follows.
 
 from __future__ import annotations
 
+from functools import reduce
+
 from ...hlo.ir import Instruction
 from ...hlo.types import TYPES, limits
 from ...loop.affine import ZERO, Affine, Index
+from ...loop.arithmetic import in_pairs
 from ...loop.builder import WIDE, is_float
 from ...loop.ir import Val
 from ...loop.nest import fold, nest, scalar_nest
 from ...lowering.kernel_writer import KernelWriter
-from .lower_order import at
+from ..elementwise.lower import twos_complement
 
 _AHEAD = 4
 """Rows of groups that the first walk takes at once, and vectors that are counted at once."""
@@ -100,10 +103,7 @@ class _TopK:
 
     def turned(self, word: Val, sign: Val) -> Val:
         """A word in two's complement, where `sign` is that of a negative float; and back."""
-        b, bits = self.b, TYPES[self.key].bits
-        if not is_float(self.dtype):
-            return word
-        return b.xor(word, b.and_(b.shr_s(sign, bits - 1), b.bits(self.key, (1 << (bits - 1)) - 1)))
+        return twos_complement(self.b, word, sign) if is_float(self.dtype) else word
 
     def goes_first(self, p: Val, q: Val) -> Val:
         return self.b.gt(p, q) if self.largest else self.b.lt(p, q)
@@ -164,22 +164,18 @@ class _TopK:
                 word = self.word(b.load_lanes(memory, i, self.best.dtype, pure=False))
                 b.store_lanes(memory, i, self.turned(word, word), self.key)
         least, most = limits(self.key)
-        bits = b.open_loop(TYPES[self.key].bits)
-        bound = b.carry(bits, b.const(self.key, least if self.largest else most))
-        bit = b.carry(bits, b.const(self.key, least or (most + 1) // 2))
-        trial = b.pin(b.xor(bound.value, bit.value))
-        loop = b.open_loop(self.groups // step, step)
-        count = b.carry(loop, self.number(0), b.lanes)
-        count.next = count.value
-        for ahead in range(_AHEAD):
-            word = b.load_lanes(memory, Affine(ahead * b.lanes, ((loop, 1),)), self.key, pure=False)
-            count.next = self.counted(count.next, b.ge(word, trial) if self.largest else b.le(word, trial))
-        b.close_loop(loop)
-        assert count.result is not None
-        bound.next = b.select(b.ge(self.total(count.result), b.const("s32", self.count)), trial, bound.value)
-        bit.next = b.shr_u(bit.value, 1)
-        b.close_loop(bits)
-        assert bound.result is not None
+        with b.open_loop(TYPES[self.key].bits) as bits:
+            bound = b.carry(bits, b.const(self.key, least if self.largest else most))
+            bit = b.carry(bits, b.const(self.key, least or (most + 1) // 2))
+            trial = b.pin(b.xor(bound.value, bit.value))
+            with b.open_loop(self.groups // step, step) as loop:
+                count = b.carry(loop, self.number(0), b.lanes)
+                count.next = count.value
+                for ahead in range(_AHEAD):
+                    word = b.load_lanes(memory, Affine.along(loop) + ahead * b.lanes, self.key, pure=False)
+                    count.next = self.counted(count.next, b.ge(word, trial) if self.largest else b.le(word, trial))
+            bound.next = b.select(b.ge(self.total(count.result), b.const("s32", self.count)), trial, bound.value)
+            bit.next = b.shr_u(bit.value, 1)
         return bound.result
 
     def number(self, n: int) -> Val:
@@ -194,10 +190,7 @@ class _TopK:
     def total(self, count: Val) -> Val:
         """The counts of all lanes together."""
         b = self.b
-        total = b.lane(count, 0)
-        for i in range(1, b.lanes):
-            total = b.add(total, b.lane(count, i))
-        return b.convert(total, "s32")
+        return b.convert(reduce(b.add, [b.lane(count, i) for i in range(b.lanes)]), "s32")
 
     # --- what reaches it ----------------------------------------------------------------------------------------
 
@@ -210,10 +203,8 @@ class _TopK:
         with b.loop(blocks, self.block) as i:
             bound = b.load(self.bound.number, ZERO, self.key)
             masks = [self.reaches(self.word(self.vector(i + (head + j))), bound) for j in range(0, self.block, b.lanes)]
-            while len(masks) > 1:
-                masks = [b.or_(p, q) for p, q in zip(masks[::2], masks[1::2])]
             last = b.eq(b.index_value(i), b.const("s32", (blocks - 1) * self.block))
-            with b.when(b.or_(b.any_true(masks[0]), last)):
+            with b.when(b.or_(b.any_true(in_pairs(masks, b.or_)), last)):
                 before = b.load(self.filled.number, ZERO, "s32")
                 (count,) = fold(b, (self.block,), [before], 1, lambda j, n: [self.append(i + j[0] + head, n[0])])
                 b.store(self.filled.number, ZERO, count, "s32")
@@ -233,7 +224,7 @@ class _TopK:
 
     def place(self, number: Val) -> Affine:
         """A number of an element as a place, which it is: so nobody has to ask whether it is too high."""
-        return at(self.b.and_(number, self.b.const("s32", self.room - 1)))
+        return Affine.of(self.b.and_(number, self.b.const("s32", self.room - 1)))
 
     def keep_best(self, count: Val) -> None:
         """Of the elements that are there the best stay, in order; what comes later has to be better than all of
@@ -249,8 +240,8 @@ class _TopK:
             mine = b.load(keys, place, self.key)
             rank = b.pin(b.and_(self.rank(mine, number.value, count), b.const("s32", self.room - 1)))
             with b.when(b.lt(rank, b.const("s32", self.count))):
-                b.store(self.first.number, at(rank), mine, self.key)
-                b.store(self.first_places.number, at(rank), b.load(places, place, "s32"), "s32")
+                b.store(self.first.number, Affine.of(rank), mine, self.key)
+                b.store(self.first_places.number, Affine.of(rank), b.load(places, place, "s32"), "s32")
             number.next = b.add(number.value, b.const("s32", 1))
             loop.condition = b.lt(number.next, count)
         with b.loop(self.count) as i:
@@ -274,5 +265,4 @@ class _TopK:
             )
             start.next = b.add(start.value, b.const("s32", b.lanes))
             loop.condition = b.lt(start.next, count)
-        assert found.result is not None
         return self.total(found.result)

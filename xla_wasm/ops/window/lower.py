@@ -2,58 +2,54 @@
 
 from __future__ import annotations
 
+from functools import partial, reduce
+
+from ...hlo.attrs import WindowDimension
 from ...hlo.ir import Instruction
-from ...loop.affine import Affine, Index
+from ...loop.affine import Affine, Index, linearize
 from ...loop.builder import Builder
 from ...loop.ir import Val
 from ...loop.nest import fold, nest, scalar_nest
 from ...lowering.elemental import Elemental
 from ...lowering.kernel_writer import KernelWriter
+from ...lowering.source import pin
 from .lower_cumulative import cumulative_kernel
 from .lower_sliding import sliding, sliding_kernel
 from .prefixes import cumulative
 
 
-def _clamped(b: Builder, position: Affine, size: int) -> tuple[Affine, Val | None]:
-    """A position brought inside `0..size-1`, and whether it was inside (None: it always is)."""
-    bounds = position.range()
-    if bounds is not None and bounds[0] >= 0 and bounds[1] < size:
-        return position, None
-    value = b.index_value(position)
-    inside = b.lt(b.bitcast(value, "u32"), b.const("u32", size))
-    clamped = b.min(b.max(value, b.const("s32", 0)), b.const("s32", size - 1))
-    return Affine(0, (), ((clamped, 1),)), inside
+def _place(b: Builder, x: Instruction, index: Index, inner: Index) -> tuple[Index, list[Val]]:
+    """The place in the operand of one element of the window at `index`, brought inside, and what holds if it has
+    one."""
+    place, masks = [], []
+    for i, k, w, size in zip(index, inner, x.attrs["window"].dimensions, x.operands[0].shape.dimensions):
+        position = i * w.stride + k * w.window_dilation - w.padding_low
+        if w.base_dilation > 1:
+            value = b.index_value(position)
+            dilation = b.const("s32", w.base_dilation)
+            masks.append(b.eq(b.rem(value, dilation), b.const("s32", 0)))
+            masks.append(b.ge(value, b.const("s32", 0)))
+            position = Affine.of(b.div(value, dilation))
+        position, inside = b.inside(position, size)
+        place.append(position)
+        if inside is not None:
+            masks.append(inside)
+    return tuple(place), masks
 
 
 def _reduce_window(e: Elemental, x: Instruction, index: Index) -> Val | list[Val]:
-    b = e.b
-    count = len(x.operands) // 2
-    operands, reducer = x.operands[:count], x.called[0]
-    window = x.attrs["window"].dimensions
-    shape = operands[0].shape.dimensions
+    b, count = e.b, len(x.operands) // 2
     inits = [e.value(i, ()) for i in x.operands[count:]]
     lanes = b.lanes_at(index)
 
     def step(inner: Index, acc: list[Val]) -> list[Val]:
-        place, masks = [], []
-        for i, k, w, size in zip(index, inner, window, shape):
-            position = i * w.stride + k * w.window_dilation - w.padding_low
-            if w.base_dilation > 1:
-                value = b.index_value(position)
-                dilation = b.const("s32", w.base_dilation)
-                masks.append(b.eq(b.rem(value, dilation), b.const("s32", 0)))
-                masks.append(b.ge(value, b.const("s32", 0)))
-                position = Affine(0, (), ((b.div(value, dilation), 1),))
-            position, inside = _clamped(b, position, size)
-            place.append(position)
-            if inside is not None:
-                masks.append(inside)
-        new = e.apply(reducer, acc + [e.value(o, tuple(place)) for o in operands])
+        place, masks = _place(b, x, index, inner)
+        new = e.apply(x.called[0], acc + [e.value(o, place) for o in x.operands[:count]])
         for mask in masks:
             new = [b.select(mask, n, a) for n, a in zip(new, acc)]
         return new
 
-    results = fold(b, tuple(w.size for w in window), inits, lanes, step)
+    results = fold(b, tuple(w.size for w in x.attrs["window"].dimensions), inits, lanes, step)
     return results if x.shape.is_tuple else results[0]
 
 
@@ -71,7 +67,7 @@ def reduce_window_kernel(k: KernelWriter, x: Instruction) -> None:
     def element(index: Index) -> None:
         value = k.e.value(x, index)
         for leaf, v in enumerate(value if isinstance(value, list) else [value]):
-            k.store(x, index, v if v.op in ("const", "result", "carry") else k.b.pin(v), leaf)
+            k.store(x, index, pin(k.b, v), leaf)
 
     nest(k.b, next(s.dimensions for _, s in x.shape.leaves()), element, chunked=True)
 
@@ -86,57 +82,40 @@ def select_and_scatter_kernel(k: KernelWriter, x: Instruction) -> None:
     operands, sources, inits = x.operands[:count], x.operands[count : 2 * count], x.operands[2 * count :]
     window = x.attrs["window"].dimensions
     select, scatter = x.called
-    shape, out = operands[0].shape.dimensions, sources[0].shape.dimensions
+    out = sources[0].shape.dimensions
     dtypes = [s.element_type for _, s in x.shape.leaves()]
     for leaf, init in enumerate(inits):
         fill = e.value(init, ())
-
-        def put_init(index: Index, leaf: int = leaf, fill: Val = fill) -> None:
-            k.store(x, index, fill, leaf)
-
-        nest(b, shape, put_init)
+        nest(b, operands[0].shape.dimensions, partial(k.store, x, value=fill, leaf=leaf))
     sizes = tuple(w.size for w in window)
 
-    def place(index: Index, inner: Index) -> tuple[Index, list[Val]]:
-        position, masks = [], []
-        for i, j, w, size in zip(index, inner, window, shape):
-            p, inside = _clamped(b, i * w.stride + j * w.window_dilation - w.padding_low, size)
-            position.append(p)
-            if inside is not None:
-                masks.append(inside)
-        return tuple(position), masks
-
-    def ordinal(inner: Index) -> Affine:
-        total = Affine()
-        for j, size in zip(inner, sizes):
-            total = total * size + j
-        return total
+    def ordinal(inner: Index) -> Val:
+        """The number of an element of a window."""
+        return b.index_value(linearize(inner, sizes))
 
     def body(index: Index) -> None:
         lanes = b.lanes if b.vector is not None else 1
 
         def choose(inner: Index, acc: list[Val]) -> list[Val]:
             *best, chosen = acc
-            position, masks = place(index, inner)
+            position, masks = _place(b, x, index, inner)
             candidates = [e.value(o, position) for o in operands]
             first = b.lt(chosen, b.const("s32", 0))
             keep = e.apply(select, [*best, *candidates])[0]
-            take = b.or_(first, b.not_(keep))
-            for mask in masks:
-                take = b.and_(take, mask)
+            take = reduce(b.and_, masks, b.or_(first, b.not_(keep)))
             taken = [b.select(take, new, old) for new, old in zip(candidates, best)]
-            return [*taken, b.select(take, b.index_value(ordinal(inner)), chosen)]
+            return [*taken, b.select(take, ordinal(inner), chosen)]
 
         *_, chosen = fold(b, sizes, [*(b.const(t, 0) for t in dtypes), b.const("s32", -1)], lanes, choose)
-        chosen = b.pin(chosen) if chosen.op != "result" else chosen
+        chosen = pin(b, chosen)
         values = [e.value(source, index) for source in sources]
         targets = k.outputs[x]
 
         def put(inner: Index, acc: list[Val]) -> list[Val]:
-            position, _ = place(index, inner)
+            position, _ = _place(b, x, index, inner)
             spots = [t.position(position) for t in targets]
             old = [b.load(t.number, spot, t.dtype) for t, spot in zip(targets, spots)]
-            hit = b.eq(chosen, b.index_value(ordinal(inner)))
+            hit = b.eq(chosen, ordinal(inner))
             new = [b.pin(b.select(hit, v, o)) for v, o in zip(e.apply(scatter, [*old, *values]), old)]
             for t, spot, v in zip(targets, spots, new):
                 b.store(t.number, spot, v, t.dtype)
@@ -145,18 +124,9 @@ def select_and_scatter_kernel(k: KernelWriter, x: Instruction) -> None:
         fold(b, sizes, [], lanes, put)
 
     # Windows of neighbouring positions may meet in one element, so only a dimension without windows runs in lanes.
-    w = window[-1] if window else None
-    if (
-        w is not None
-        and w.size == 1
-        and w.stride == 1
-        and not w.padding_low
-        and not w.padding_high
-        and out[-1] >= b.lanes
-    ):
-        nest(b, out, body)
-    else:
-        scalar_nest(b, out, body)
+    w = window[-1] if window else WindowDimension(size=0)
+    alone = w.size == w.stride == 1 and not (w.padding_low or w.padding_high)
+    (nest if alone and out[-1] >= b.lanes else scalar_nest)(b, out, body)
 
 
 ELEMENTAL = {"reduce-window": _reduce_window}

@@ -9,7 +9,7 @@ from ...hlo.ir import Instruction
 from ...loop.affine import Affine, Index
 from ...loop.builder import Builder, is_float
 from ...loop.ir import Val
-from ...loop.nest import fold, nest, scalar_nest
+from ...loop.nest import along, fold, nest, scalar_nest
 from ...lowering.kernel_writer import KernelWriter
 from ..reduce.monoids import monoids
 from .prefixes import Cumulative
@@ -47,20 +47,16 @@ def cumulative_kernel(k: KernelWriter, x: Instruction, walk: Cumulative) -> None
             k.store(x, index, b.pin(value), leaf)
         return state
 
-    def at(i: Affine) -> Affine:
-        return Affine(length - 1) - i if walk.reverse else i
-
     if compensated and {*types} == {"f32"} and prod(inner) == 1 and length >= _LONG:
         _prefixes(k, x, walk, inits)
         return
     if prod(inner) < b.lanes:
 
-        def along(place: Index) -> None:
-            before, after = place[: len(outer)], place[len(outer) :]
+        def line(place: Index) -> None:
             lanes = b.lanes if b.vector is not None else 1
-            fold(b, (length,), start, lanes, lambda i, state: step((*before, at(i[0]), *after), state))
+            fold(b, (length,), start, lanes, lambda i, state: step(_at(walk, dims, place, i[0]), state))
 
-        nest(b, (*outer, *inner), along)
+        nest(b, (*outer, *inner), line)
         return
     rows = [k.scratch(v.dtype, inner) for v in start]
 
@@ -74,11 +70,17 @@ def cumulative_kernel(k: KernelWriter, x: Instruction, walk: Cumulative) -> None
 
             def one(i: Index) -> None:
                 state = [b.load(row.number, row.position(i), row.dtype) for row in rows]
-                put(i, step((*before, at(n), *i), state))
+                put(i, step(_at(walk, dims, (*before, *i), n), state))
 
             nest(b, inner, one)
 
     scalar_nest(b, outer, block)
+
+
+def _at(walk: Cumulative, dims: tuple[int, ...], others: Index, i: Affine) -> Index:
+    """The index of element number `i` of a walk at a place along all other dimensions."""
+    place = Affine(dims[walk.dim] - 1) - i if walk.reverse else i
+    return (*others[: walk.dim], place, *others[walk.dim :])
 
 
 def _prefixes(k: KernelWriter, x: Instruction, walk: Cumulative, inits: list[Val]) -> None:
@@ -92,28 +94,28 @@ def _prefixes(k: KernelWriter, x: Instruction, walk: Cumulative, inits: list[Val
     # -0 is what leaves each number as it is.
     nothing = b.splat(b.const("f64", -0.0), 2)
 
-    def sums(before: Index) -> None:
+    def sums(line: Index) -> None:
         def at(i: Affine) -> Index:
-            place = Affine(length - 1) - i if walk.reverse else i
-            return (*before[: walk.dim], place, *before[walk.dim :])
+            return _at(walk, dims, line, i)
 
         def put(i: Affine, total: Val, leaf: int) -> None:
             k.store(x, at(i), b.pin(b.convert(total, "f32")), leaf)
 
-        loop = b.open_loop(length // 4, 4, vector=True)
-        i = Affine(0, ((loop, 1),))
-        carries = [b.carry(loop, b.convert(init, "f64"), 2) for init in inits]
-        values = [[b.convert(b.splat(e.value(o, at(i + u)), 2), "f64") for u in (0, 2)] for o in operands]
-        for leaf, (carry, parts) in enumerate(zip(carries, values)):
-            first, second = (b.pin(b.add(part, b.shuffle(nothing, part, (0, 2)))) for part in parts)
-            second = b.pin(b.add(second, b.splat_lane(first, 1)))
-            made = [b.pin(b.add(carry.value, part)) for part in (first, second)]
-            for u, total in zip((0, 2), made):
-                put(i + u, total, leaf)
-            carry.next = b.splat_lane(made[1], 1)
-        b.close_loop(loop)
+        def four(i: Affine, before: list[Val]) -> list[Val]:
+            values = [[b.convert(b.splat(e.value(o, at(i + u)), 2), "f64") for u in (0, 2)] for o in operands]
+            after = []
+            for leaf, (total, parts) in enumerate(zip(before, values)):
+                first, second = (b.pin(b.add(part, b.shuffle(nothing, part, (0, 2)))) for part in parts)
+                second = b.pin(b.add(second, b.splat_lane(first, 1)))
+                made = [b.pin(b.add(total, part)) for part in (first, second)]
+                for u, value in zip((0, 2), made):
+                    put(i + u, value, leaf)
+                after.append(b.splat_lane(made[1], 1))
+            return after
+
+        starts = [b.convert(init, "f64") for init in inits]
+        totals = [b.lane(v, 0) for v in along(b, length // 4, starts, four, step=4, lanes=2, vector=True)]
         done = length - length % 4
-        totals = [b.lane(carry.result, 0) for carry in carries if carry.result is not None]
 
         def one(inner: Index, totals: list[Val]) -> list[Val]:
             i = inner[0] + done

@@ -38,12 +38,7 @@ def sliding(x: Instruction) -> Sliding | None:
     window = x.attrs["window"].dimensions
     long = [d for d, w in enumerate(window) if w.size > 1]
     plain = all(w.window_dilation == w.base_dilation == 1 and not (w.padding_low or w.padding_high) for w in window)
-    if (
-        opcode is None
-        or len(long) != 1
-        or not plain
-        or any(w.stride != 1 for d, w in enumerate(window) if d != long[0])
-    ):
+    if opcode is None or len(long) != 1 or not plain or any(w.size == 1 and w.stride > 1 for w in window):
         return None
     w = window[long[0]]
     steps = w.size.bit_length() * (1 if opcode in IDEMPOTENT else 2)
