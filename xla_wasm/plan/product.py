@@ -18,6 +18,7 @@ from ..kernels.tiles import WORD, Gemm, Tile, Types, packed_size, reads_in_place
 from ..loop.affine import ZERO, Affine, Index, is_dense, linearize
 from ..loop.builder import Builder
 from ..loop.ir import Val
+from ..loop.nest import scalar_nest
 from ..lowering.elemental import Elemental
 from ..lowering.source import Source, place
 from ..lowering.source import store as store_element
@@ -346,9 +347,8 @@ class Pack(Kernel):
         sources = expression.arguments(1)
         b = cache.builder("pack", 1 + len(sources), expression.lanes, 0)
         e = Elemental(b, sources, ELEMENTAL)
-        size = packed_size(g, self.tile)
 
-        def level(index: Index, base: Affine) -> None:
+        def packed(index: Index) -> None:
             def element(k: Affine, n: Affine) -> Val:
                 return e.value(root, (*index, k, n))
 
@@ -362,19 +362,11 @@ class Pack(Kernel):
                 elements = [element(k * WORD + i, n) for i in range(WORD)]
                 return (word_of_quads if g.types.both_in_blocks else word)(b, elements)
 
-            if len(index) == len(groups):
-                stored = eight if g.types.in_blocks else pair if g.types.pairs else element
-                pack_kernel(b, g, self.tile, 0, stored, base, self.along_k and not g.types.in_blocks)
-                return
-            count = groups[len(index)]
-            step = size * prod(groups[len(index) + 1 :])
-            if count == 1:
-                level((*index, ZERO), base)
-            else:
-                with b.loop(count, chunked=True) as i:
-                    level((*index, i), base + i * step)
+            stored = eight if g.types.in_blocks else pair if g.types.pairs else element
+            base = linearize(index, groups) * packed_size(g, self.tile)
+            pack_kernel(b, g, self.tile, 0, stored, base, self.along_k and not g.types.in_blocks)
 
-        level((), ZERO)
+        scalar_nest(b, groups, packed, chunked=True)
         return Lowered(b.func())
 
 

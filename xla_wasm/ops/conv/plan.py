@@ -133,7 +133,7 @@ def depthwise_of(
     """As `depthwise`, of a convolution with these dimensions in canonical order: with results, and without
     reversal."""
     features, inputs = kernel[-1], kernel[-2]
-    if not window or dtype not in PRODUCT_TYPES or 0 in kernel or not _is_thin(dtype, inputs, features, groups):
+    if not window or dtype not in PRODUCT_TYPES or not _is_thin(dtype, inputs, features, groups):
         return None
     if any(w.base_dilation != 1 for w in window):
         return None
