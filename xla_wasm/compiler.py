@@ -47,6 +47,7 @@ from .passes.given import Given
 from .passes.manual import PerDevice, per_device
 from .passes.weight_formats import IN_BLOCKS, INT4, WEIGHT_TYPES
 from .plan.build import Setting, plan_module
+from .plan.kernel import KernelCache
 from .plan.memory import place
 from .plan.parts import share
 from .plan.plan import Plan, all_steps
@@ -231,7 +232,12 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     is_hosted = options.kind == MODULE  # a program by itself reads all weights, then packs them
     state, configured = _state_with_sizes(interface), devices is not None
     setting = Setting(interface.weights, state, interface.initial, configured, poured, one_by_one=is_hosted)
-    plan = plan_module(canonical, target, lay, setting)
+    cache = KernelCache(target)
+    if verifies := bool(os.environ.get("XLA_WASM_VERIFY")):
+        from .plan.verify import VerifiedCache, verify_plan
+
+        cache = VerifiedCache(target)
+    plan = plan_module(canonical, cache, lay, setting)
     if None in plan.inits and prepares:
         from .host.prepared import memory_after_init
 
@@ -242,9 +248,7 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     made = Trace(artifact, canonical, plan)
     for without in _without_effect(options, interface, called, devices, made):
         warnings.warn(f"'{module.name}': {without}", OptionWarning, stacklevel=4)
-    if os.environ.get("XLA_WASM_VERIFY"):
-        from .plan.verify import verify_plan
-
+    if verifies:
         verify_plan(plan)
     if callbacks:
         artifact.callbacks = callbacks

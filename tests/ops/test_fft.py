@@ -19,6 +19,7 @@ from xla_wasm.ops.sample import shape_of
 from xla_wasm.passes import pipeline
 from xla_wasm.passes.clone import clone
 from xla_wasm.plan.build import Setting, plan_module
+from xla_wasm.plan.kernel import KernelCache
 from xla_wasm.plan.memory import place
 from xla_wasm.target import Target
 
@@ -133,7 +134,7 @@ def test_tables_are_made_when_a_module_starts() -> None:
     artifact = xla_wasm.compile(module(x, "FFT", (16, 16)))
     canonical = clone(module(x, "FFT", (16, 16)))
     pipeline.run(canonical)
-    plan = plan_module(canonical, Target.named("simd128"), lambda plan: place(plan, 4096), Setting())
+    plan = plan_module(canonical, KernelCache(Target.named("simd128")), lambda plan: place(plan, 4096), Setting())
     assert [step.name for step in plan.entries] == ["fft.fft", "end"]
     assert len(plan.inits[None].steps) == 1
     longer = xla_wasm.compile(module(numbers("c64", 4096), "FFT", (4096,)))

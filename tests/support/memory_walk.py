@@ -19,6 +19,7 @@ from xla_wasm.passes import pipeline
 from xla_wasm.passes.clone import clone
 from xla_wasm.plan.buffer import Buffer, View
 from xla_wasm.plan.build import Setting, plan_module
+from xla_wasm.plan.kernel import KernelCache
 from xla_wasm.plan.memory import place
 from xla_wasm.plan.plan import Branch, Copy, Halt, Jump, Launch, Plan
 from xla_wasm.target import Target
@@ -39,7 +40,7 @@ def planned(
     module = clone(module)
     pipeline.run(module)
     target, setting = Target.named("simd128", "wasmtime"), Setting(weights, state or {}, poured=poured, one_by_one=True)
-    return plan_module(module, target, lambda plan: place(plan, BASE), setting)
+    return plan_module(module, KernelCache(target), lambda plan: place(plan, BASE), setting)
 
 
 def element_bytes(view: View) -> Array:

@@ -8,7 +8,6 @@ from ..dataclass import dataclass, field
 from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.shape import Shape
 from ..hlo.signature import leaf_of
-from ..target import Target
 from .bring import bring_in_parts
 from .buffer import Data, View
 from .delay import delay_updates
@@ -39,9 +38,8 @@ class Setting:
     """Weights come so, too."""
 
 
-def plan_module(module: Module, target: Target, lay: Callable[[Plan], None], setting: Setting) -> Plan:
+def plan_module(module: Module, cache: KernelCache, lay: Callable[[Plan], None], setting: Setting) -> Plan:
     """The whole plan of a canonical module. `lay` gives each buffer its address."""
-    cache = KernelCache(target)
     plan = _build(module, cache, setting)
     for leaf, data in setting.initial.items():
         plan.parameters[leaf].buffer.data = data

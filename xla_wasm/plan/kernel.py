@@ -181,7 +181,9 @@ def _compute(
 
 def lanes_of(inner: list[Instruction]) -> int:
     """Returns the number of elements in a vector of a kernel: half as many where any of its values has 64 bits."""
-    return 2 if any(map(_is_wide, {x: None for y in inner for x in (y, *y.operands)})) else 4
+    read = {o: None for x in inner for o in x.operands}
+    called = [y for x in inner for c in x.called for y in c.instructions]
+    return 2 if any(map(_is_wide, (*read, *inner, *called))) else 4
 
 
 def is_flat(roots: list[Instruction], inner: list[Instruction]) -> bool:
@@ -213,6 +215,4 @@ def _own_key(x: Instruction, cache: KernelCache) -> Any:
 
 def _is_wide(x: Instruction) -> bool:
     shape = x.shape
-    if shape.element_type in _WIDE or shape.tuple_shapes and any(s.element_type in _WIDE for s in shape.tuple_shapes):
-        return True
-    return bool(x.called) and any(_is_wide(y) for c in x.called for y in c.instructions)
+    return shape.element_type in _WIDE or any(s.element_type in _WIDE for s in shape.tuple_shapes or ())

@@ -1,13 +1,38 @@
-"""Checks every kernel of a plan on the memory that its steps give it: see `loop.verify`."""
+"""Checks every kernel of a plan on the memory that its steps give it (see `loop.verify`), and that what shares a kernel
+is alike."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any
+
+from ..loop.emit import emit
 from ..loop.verify import Argument, KernelError, Verified, verify
 from .buffer import ALIGNMENT, Buffer, View
+from .kernel import K, Kernel, KernelCache
 from .plan import Launch, Plan, Step, all_steps
 
 BY_COMPARISON = ("sort",)
 """Kernels that go to places which comparisons of elements decide: no bounds of theirs are known before they run."""
+
+
+class VerifiedCache(KernelCache):
+    """Kernels by what they compute, each compared with what the next one of its key would be: a key has to have all
+    that a lowering goes by."""
+
+    def find(self, key: Any, decide: Callable[[], K]) -> K:
+        """As `KernelCache.find`. Raises KernelError if the kernel would be another one."""
+        known = key in self._found
+        found = super().find(key, decide)
+        if known and self._code(found) != self._code(again := decide()):
+            first, other = (kernel.expression.roots[0].where for kernel in (found, again))
+            raise KernelError(f"the kernel of {first} is that of {other}, too, whose code differs")
+        return found
+
+    def _code(self, kernel: Kernel) -> tuple[Any, ...]:
+        lowered = kernel.write(KernelCache(self.target))
+        made = emit(lowered.func)
+        return bytes(made.code), made.locals, made.calls, lowered.may_overwrite, lowered.scratch
 
 
 def verify_plan(plan: Plan) -> None:
