@@ -64,6 +64,32 @@ def test_arrays_of_64_bits(tmp_path: Path, xla_wasm: Cli) -> None:
     assert xla_wasm("check", "wide.hlo", "-i", "x.npy", "-i", "params.w=w.npy", "-i", "params.b=w.npy")[0] == 0
 
 
+@pytest.mark.parametrize(
+    ("first", "shown", "facts"),
+    [
+        ([], "min -4999, max -0, mean -2499.5", {"min": -4999, "max": 0, "mean": -2499.5}),
+        ([np.nan], "min -4999, max -1, mean -2500 of finite ones; 1 NaN", {"nan": 1}),
+        ([np.inf, -np.inf, np.nan], "min -4999, max -3, mean -2501 of finite ones; 1 NaN; 2 infinite", {"inf": 2}),
+        ([np.nan] * 5000, "5000 NaN", {"nan": 5000}),
+    ],
+)
+def test_what_is_shown_of_long_results(
+    xla_wasm: Cli, tmp_path: Path, first: list[float], shown: str, facts: dict[str, float]
+) -> None:
+    """One NaN hides nothing of the rest."""
+    x = np.arange(5000, dtype=np.float32)
+    x[: len(first)] = first
+    np.save("x.npy", x)
+    Path("m.hlo").write_text(
+        "HloModule m\nENTRY e {\n  x = f32[5000] parameter(0)\n  ROOT y = f32[5000] negate(x)\n}\n"
+    )
+    code, out, err = xla_wasm("run", "m.hlo", "-i", "x.npy")
+    assert code == 0 and shown in " ".join(out.split()), (out, err)
+    code, out, err = xla_wasm("run", "m.hlo", "-i", "x.npy", "--json")
+    (said,) = json.loads(out)["results"]
+    assert code == 0 and said.items() >= facts.items(), (out, err)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A module, an artifact of it with weights, and arrays in files of all kinds."""

@@ -215,3 +215,8 @@ def test_sizes_outside_of_a_range() -> None:
                 exe.run(*arrays)
             with pytest.raises(ArgumentError, match="on, got"):
                 evaluate(module, *arrays)
+
+
+def test_a_file_is_bytes() -> None:
+    with pytest.raises(ParseError, match=r"^a file of jax\.export is bytes, not str$"):
+        HloModule.from_exported("text")  # type: ignore[arg-type]

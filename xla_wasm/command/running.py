@@ -347,10 +347,19 @@ def _facts(exe: Executable, part: _Part, several: bool) -> list[dict[str, Any]]:
 def _value(array: Array) -> dict[str, Any]:
     if array.size <= _SHOWN_WHOLE:
         return {"value": report.plain(array)}
-    if array.dtype.kind == "c":
-        return {"mean": report.plain(array.mean())}
-    wide = array.astype(np.float64)
-    return {"min": report.plain(wide.min()), "max": report.plain(wide.max()), "mean": report.plain(wide.mean())}
+    return {name: report.plain(number) for name, number in _statistics(array).items()}
+
+
+def _statistics(array: Array) -> dict[str, Any]:
+    """The least, the greatest and the mean of an array's finite elements, of complex ones the mean; and how many are
+    not finite, if any."""
+    wide = array if array.dtype.kind == "c" else array.astype(np.float64)
+    finite = wide[np.isfinite(wide)]
+    names = ("mean",) if wide.dtype.kind == "c" else ("min", "max", "mean")
+    found: dict[str, Any] = {name: getattr(finite, name)() for name in names if finite.size}
+    nans = int(np.isnan(wide).sum())
+    counts = {"nan": nans, "inf": wide.size - finite.size - nans}
+    return found | {name: count for name, count in counts.items() if count}
 
 
 def _write(exe: Executable, part: _Part) -> tuple[list[str], list[str]]:
@@ -457,7 +466,7 @@ def _print_profile(console: Console, profiles: list[list[tuple[str, float]]]) ->
 def _summary(array: Array) -> str:
     if array.size <= _SHOWN_WHOLE:
         return str(np.array2string(array, precision=6, separator=", ", max_line_width=10**6).replace("\n", " "))
-    if array.dtype.kind == "c":
-        return f"mean {array.mean():.6g}"
-    wide = array.astype(np.float64)
-    return f"min {wide.min():.6g}, max {wide.max():.6g}, mean {wide.mean():.6g}"
+    found = _statistics(array)
+    counts = [f"{found.pop(name)} {shown}" for name, shown in (("nan", "NaN"), ("inf", "infinite")) if name in found]
+    numbers = ", ".join(f"{name} {number:.6g}" for name, number in found.items())
+    return "; ".join([numbers + " of finite ones" * bool(counts and numbers), *counts]).removeprefix("; ")

@@ -127,6 +127,8 @@ def _top(data: Buffer) -> _Table:
 
 def read(data: bytes | bytearray | memoryview) -> Exported:
     """The contents of a file that `jax.export.Exported.serialize` wrote. Raises ParseError."""
+    if not isinstance(data, (bytes, bytearray, memoryview)):
+        raise ParseError(f"a file of jax.export is bytes, not {type(data).__name__}")
     view = data if isinstance(data, bytes) else memoryview(data).cast("B")
     try:
         return _exported(_top(view))
