@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+import jax
+import numpy as np
 import pytest
 
 import xla_wasm
 from xla_wasm.hlo.ir import Module
+from xla_wasm.jax import lower
 from xla_wasm.loop.verify import KernelError
 from xla_wasm.plan import kernel
 
@@ -58,3 +61,21 @@ ENTRY e {
     monkeypatch.setenv("XLA_WASM_VERIFY", "1")
     plan = xla_wasm.compiler.trace(Module.from_text(text), xla_wasm.Options()).plan
     assert sum(name.startswith("negate") for name in plan.funcs) == 1
+
+
+def test_products_of_what_is_computed_from_wider_types() -> None:
+    """Random bits of 64 bits inside a branch, as dropout has them, make no operand of a product wide."""
+    key = jax.random.key_data(jax.random.key(0))
+
+    def f(p: Any, x: Any, w: Any) -> Any:
+        def dropped(x: Any) -> Any:
+            return x * jax.random.uniform(jax.random.wrap_key_data(key), (8, 16))
+
+        y = jax.lax.cond(p, dropped, lambda x: x, x)
+        return y @ w, w.T @ y.T
+
+    x, w = np.ones((8, 16), np.float32), np.ones((16, 8), np.float32)
+    exe = xla_wasm.load(xla_wasm.compile(lower(f, np.bool_(True), x, w)))
+    for p in (True, False):
+        for got, expected in zip(exe.run(np.bool_(p), x, w), jax.jit(f)(p, x, w)):
+            np.testing.assert_allclose(got, expected, rtol=1e-5)

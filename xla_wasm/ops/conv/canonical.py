@@ -28,8 +28,8 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
     image, kernel = x.operands
     dtype = x.shape.element_type
     rank = image.shape.rank
-    if not x.shape.size or not kernel.shape.size:
-        # Padding that cuts away more than there is has no pad; sums of nothing have no product.
+    if 0 in (x.shape.size, image.shape.size, kernel.shape.size):
+        # Padding that cuts away more than there is has no pad; sums of nothing have no product, and padding is nothing.
         return w.full(dtype, x.shape.dimensions, 0)
     canonical = _conv_labels(rank)
     groups = x.attrs["feature_group_count"]

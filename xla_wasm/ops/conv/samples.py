@@ -144,6 +144,10 @@ SAMPLES: tuple[Sample, ...] = (
           _D(2, 1, 1, 0)),
     _conv("no spatial dimension", (2, 3), (3, 4), "bf_io->bf"),
     _conv("empty batch", (0, 4, 4, 2), (2, 2, 2, 3), _NHWC, _D(2), _D(2)),
+    case(
+        "convolution", (f32(np.zeros((1, 0, 1))), f32([[[np.inf]]])), f32([[[0]]]), name="no pixels but padding",
+        window=Window((_D(1, padding_low=1),)), dim_labels=labels("b0f_0io->b0f"),
+    ),
     _conv("no features", (1, 4, 4, 0), (2, 2, 0, 3), _NHWC, _D(2), _D(2)),
     _conv("gradient of depthwise weights, no images", (0, 5, 4, 3), (0, 5, 4, 3), "f01b_i01o->01bf",
         _D(5, padding_low=1, padding_high=1), _D(4), batches=3),
