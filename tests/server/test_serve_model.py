@@ -262,7 +262,7 @@ def test_what_has_not_ended_when_the_server_gives_up_is_answered(monkeypatch: py
             app.engine.stop()
             late = await client.get("/healthz")
             assert (late.status_code, late.headers["connection"]) == (200, "close")
-            app.engine.abandon()
+            assert app.engine.abandon() == 1
             for response in [*await asyncio.gather(*taken), await client.post("/", json=[[1, 2, 3]])]:
                 error(response, 503)
             gate.opened.set()

@@ -23,6 +23,7 @@ import uvicorn
 from uvicorn.server import ServerState
 
 from benchmarks import serve_load
+from tests.support.interrupts import ENDLESS
 from tests.support.paths import ROOT
 from tests.support.processes import output
 from tests.support.served_models import command, compiled, server
@@ -186,10 +187,19 @@ def test_requests_that_nobody_has_looked_at_when_it_is_told_to_end_are_answered(
 
 
 async def _begun(url: str, count: int) -> None:
-    """Waits until that many requests are under way."""
+    """Waits until that many requests are under way, and the first of them has begun to run."""
     async with httpx.AsyncClient() as client, asyncio.timeout(60):
-        while f"in_progress {count}.0" not in (await client.get(url + "metrics")).text:
+        while True:
+            metrics = (await client.get(url + "metrics")).text
+            if f"in_progress {count}.0" in metrics and "memory_bytes 0.0" not in metrics:
+                return
             await asyncio.sleep(0.02)
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    """The next line of its error output."""
+    assert process.stderr is not None
+    return process.stderr.readline()
 
 
 def test_a_run_that_has_begun_is_finished(tmp_path: Path) -> None:
@@ -205,31 +215,58 @@ def test_a_run_that_has_begun_is_finished(tmp_path: Path) -> None:
 
     with server(tmp_path / "slow.hlo", "--grace", 120) as (process, url):
         assert list(asyncio.run(work(process, url)).json().values()) == [count]
+        assert process.wait(60) == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == "waiting up to 120 s for 1 run; Ctrl-C ends it now\n"
 
 
-@pytest.mark.parametrize("again", [False, True], ids=["grace", "Ctrl-C twice"])
-def test_what_does_not_end_in_time_is_given_up(tmp_path: Path, again: bool) -> None:
-    toy(state=False).save(tmp_path / "toy.wasm")
-    np.save(tmp_path / "w.npy", np.zeros((2, 3), np.float32))
+ENDLESS_TOY = {"x": [[-2] * 3] * 2, "k": 1}
+
+
+@pytest.mark.parametrize(
+    ("first", "case"),
+    [
+        (signal.SIGTERM, "grace"),
+        (signal.SIGINT, "grace"),
+        (signal.SIGTERM, "grace, no word to stop it by"),
+        (signal.SIGINT, "grace, workers"),
+        (signal.SIGINT, "Ctrl-C"),
+        (signal.SIGTERM, "Ctrl-C, workers"),
+    ],
+)
+def test_what_does_not_end_in_time_is_given_up(tmp_path: Path, first: signal.Signals, case: str) -> None:
+    """At the end of the grace, or on Ctrl-C before. One request runs and one waits."""
+    hurry, stoppable, workers = "Ctrl-C" in case, "no word" not in case, 1 + ("workers" in case)
+    grace = 600 if hurry else 0.5
+    options: list[object] = ["--max-concurrency", 1, "--grace", grace, "--workers", workers]
+    body: object
+    if stoppable:
+        model, body = tmp_path / "endless.hlo", 1
+        model.write_text(ENDLESS)
+    else:
+        model, body = toy(state=False).save(tmp_path / "toy.wasm"), ENDLESS_TOY
+        np.save(tmp_path / "w.npy", np.zeros((2, 3), np.float32))
+        options += ["--set", f"w={tmp_path}/w.npy"]
 
     async def work(process: subprocess.Popen[str], url: str) -> list[httpx.Response]:
         async with httpx.AsyncClient(timeout=120) as client:
-            endless = {"x": [[-2] * 3] * 2, "k": 1}
-            # One runs and one waits.
-            running = [asyncio.create_task(client.post(url, json=endless)) for _ in range(2)]
+            running = [asyncio.create_task(client.post(url, json=body)) for _ in range(2)]
             await _begun(url, 2)
-            process.send_signal(signal.SIGINT if again else signal.SIGTERM)
-            if again:
-                await asyncio.sleep(0.5)
+            process.send_signal(first)
+            line = await asyncio.to_thread(_line, process)
+            again = " again" if workers == 1 and first == signal.SIGINT else ""
+            assert line == f"waiting up to {grace:g} s for 1 run; Ctrl-C{again} ends it now\n"
+            if hurry:
                 process.send_signal(signal.SIGINT)
             return await asyncio.gather(*running)
 
-    options = ("--set", f"w={tmp_path}/w.npy", "--max-concurrency", 1, "--grace", 600 if again else 0.5)
-    with server(tmp_path / "toy.wasm", *options, code=1) as (process, url):
+    with server(model, *options, code=1) as (process, url):
         for response in asyncio.run(work(process, url)):
             assert response.status_code == 503 and response.json()["error"]["status"] == 503
         assert process.wait(60) == 1
-        assert process.stderr is not None and "1 run cut off" in process.stderr.read()
+        assert process.stderr is not None
+        why = "by Ctrl-C" if hurry else "not done 0.5 s after the signal to end"
+        assert f"1 run cut off: {why}\n" in process.stderr.read()
 
 
 @pytest.mark.parametrize("workers", [1, 2])
@@ -238,6 +275,7 @@ def test_ctrl_c_ends_it_as_shells_expect(workers: int) -> None:
         assert httpx.post(url, json=IMAGE).status_code == 200
         process.send_signal(signal.SIGINT)
         assert process.wait(60) == 130
+        assert process.stderr is not None and process.stderr.read() == "", "no run was under way"
 
 
 @pytest.mark.parametrize("workers", [1, 2])

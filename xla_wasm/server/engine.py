@@ -99,13 +99,15 @@ class Engine:
         if self._batcher is not None:
             self._batcher.hurry()
 
-    def abandon(self) -> None:
-        """Answers what has not ended with 503, and ends its runs."""
+    def abandon(self) -> int:
+        """Answers what has not ended with 503, and ends its runs. Returns how many of them were at work."""
+        count = self._at_work
         self.abandoned = True
         self._caller.leave(lambda: RunError("the server has ended"))
         for future in list(self._futures):
             future.cancel()
         self._threads.shutdown(wait=False, cancel_futures=True)
+        return count
 
     async def _run_in_thread(self, arrays: Sequence[Array]) -> list[Array]:
         return await self._in_thread(lambda: self._run(arrays))

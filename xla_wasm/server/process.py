@@ -33,6 +33,10 @@ _AFTER = 2.0
 _KEEP_ALIVE = 75
 """Seconds that an idle connection stays open: longer than the minute after which proxies close theirs, who would be
 surprised otherwise."""
+_HURRY: int | None = getattr(signal, "SIGUSR1", None)
+"""The signal by which the parent tells its workers to give up what they do. Not Ctrl-C's, which a terminal sends to
+them as well, nor SIGTERM, which a supervisor may. On Windows there is none: workers end at once when they are told to
+end."""
 INTERRUPTED = 130
 """The exit code after Ctrl-C, as shells have it."""
 
@@ -110,15 +114,20 @@ def serve_here(
     ending = _Ending(server, engine, settings.grace, worker)
     with asyncio.Runner(loop_factory=config.get_loop_factory()) as runner:
         runner.run(ending.serve(listener, lambda: ready(model)))
-    if engine.at_work:
-        count = engine.at_work
-        print(
-            f"{count} run{'s' * (count > 1)} cut off: not done {settings.grace:g} s after the signal to end",
-            file=sys.stderr,
-            flush=True,
-        )
-        os._exit(1)  # their threads cannot be stopped, and Python would wait for them
+    if ending.cut_off:
+        # The threads of modules without a word to stop them by go on, and Python would wait for them.
+        os._exit(1)
     return INTERRUPTED if ending.signal == signal.SIGINT else 0
+
+
+def _say(text: str) -> None:
+    """Prints a line to stderr, if anybody reads it still: that nobody does must not change how the server ends."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
+
+
+def _runs(count: int) -> str:
+    return "1 run" if count == 1 else f"{count} runs"
 
 
 class _Server(uvicorn.Server):
@@ -163,12 +172,15 @@ class _Ending:
         self._hurry = asyncio.Event()
         self.signal = 0
         """The signal that ended it."""
+        self.cut_off = 0
+        """Runs that were cut off."""
 
     async def serve(self, listener: socket.socket, ready: Callable[[], None]) -> None:
         """Serves until told to end, and ends."""
         loop = asyncio.get_running_loop()
         # A worker hears of Ctrl-C from its parent, though it reaches all processes at a terminal.
-        signals = (signal.SIGTERM,) if self._worker else (signal.SIGTERM, signal.SIGINT)
+        other = _HURRY if self._worker else signal.SIGINT
+        signals = [signal.SIGTERM] if other is None else [signal.SIGTERM, other]
         for number in signals:
             signal.signal(number, lambda number, _: loop.call_soon_threadsafe(self._tell, number))
         parent = multiprocessing.parent_process() if self._worker else None
@@ -189,7 +201,7 @@ class _Ending:
             signal.signal(number, signal.SIG_IGN)  # it ends already, and soon there is no loop to be told
 
     def _tell(self, number: int) -> None:
-        if self._told.is_set() and number == signal.SIGINT:
+        if number == _HURRY or self._told.is_set() and number == signal.SIGINT:
             self._hurry.set()
         self.signal = self.signal or number
         self._told.set()
@@ -200,6 +212,11 @@ class _Ending:
 
     async def _end(self, serving: asyncio.Task[None], listener: socket.socket) -> None:
         end = time.monotonic() + self._grace
+        count = self._engine.at_work
+        if count and self._grace > 0:
+            again = " again" if self.signal == signal.SIGINT else ""
+            it = "it" if count == 1 else "them"
+            _say(f"waiting up to {self._grace:g} s for {_runs(count)}; Ctrl-C{again} ends {it} now")
         self._engine.stop()
         await self._server.take_waiting(listener)
         for server in self._server.servers:
@@ -210,7 +227,10 @@ class _Ending:
         self._server.should_exit = True
         await self._wait(serving, end - time.monotonic())
         if not serving.done():
-            self._engine.abandon()
+            self.cut_off = self._engine.abandon()
+            if self.cut_off:
+                late = f"not done {self._grace:g} s after the signal to end"
+                _say(f"{_runs(self.cut_off)} cut off: {'by Ctrl-C' if self._hurry.is_set() else late}")
             await asyncio.wait({serving}, timeout=_AFTER)
             self._server.force_exit = True
 
@@ -298,11 +318,7 @@ class _Parent:
             if not worker.process.is_alive():
                 self._check(worker)
                 code = worker.process.exitcode
-                print(
-                    f"worker process {worker.process.pid} ended with code {code}: starting another",
-                    file=sys.stderr,
-                    flush=True,
-                )
+                _say(f"worker process {worker.process.pid} ended with code {code}: starting another")
                 _forget(worker.process.pid)
                 workers[i] = self._start(context)
 
@@ -311,9 +327,13 @@ class _Parent:
         for worker in workers:
             worker.process.terminate()
         end = time.monotonic() + self.settings.grace + 2 * _AFTER
-        for worker in workers:
-            while worker.process.is_alive() and time.monotonic() < end and self.signals.count(signal.SIGINT) < 2:
-                worker.process.join(0.05)
+        hurried = False
+        while (alive := [worker.process for worker in workers if worker.process.is_alive()]) and time.monotonic() < end:
+            if _HURRY is not None and not hurried and signal.SIGINT in self.signals[1:]:
+                hurried, end = True, min(end, time.monotonic() + 2 * _AFTER)
+                for process in alive:
+                    os.kill(process.pid, _HURRY)
+            wait([process.sentinel for process in alive], timeout=0.05)
         failed = any(worker.process.exitcode not in (0, -signal.SIGTERM) for worker in workers)
         return 1 if failed else INTERRUPTED if self.signals[0] == signal.SIGINT else 0
 
@@ -330,6 +350,6 @@ def _work(source: Source, settings: Settings, listener: socket.socket, access_lo
     try:
         code = serve_here(source, settings, listener, access_log, lambda _: ready.set(), worker=True)
     except XlaWasmError as error:
-        print(f"error: {visible(str(error))}", file=sys.stderr, flush=True)
+        _say(f"error: {visible(str(error))}")
         code = 2
     sys.exit(code)
