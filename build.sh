@@ -383,12 +383,20 @@ docs() {
   NO_MKDOCS_2_WARNING=1 $PY -m mkdocs build --strict
 }
 
+# Fails unless what builds a wheel is in .venv/.
+BUILDS='import hatch_build, hatchling.build
+from importlib.metadata import version
+assert version("ziglang") == hatch_build.ZIG_VERSION'
+
 wheel() {
   ensure_venv
   say "building a wheel"
   mkdir -p dist
   rm -f dist/*.whl
-  quietly $PY -m pip wheel --quiet --no-deps --wheel-dir dist .
+  # An environment of its own would be fetched anew each time.
+  local isolation=()
+  if $PY -c "$BUILDS" 2>/dev/null; then isolation=(--no-build-isolation); fi
+  quietly $PY -m pip wheel --quiet --no-deps "${isolation[@]}" --wheel-dir dist .
   ls -l dist/*.whl
 }
 
