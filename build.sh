@@ -349,7 +349,7 @@ release() {
 documents() {
   local state
   state=$(find docs tools/docs xla_wasm web examples benchmarks README.md SECURITY.md mkdocs.yml -type f \
-    \( -name '*.md' -o -name '*.py' -o -name '*.js' -o -name '*.d.ts' -o -name '*.svg' -o -name '*.yml' \) -print0 |
+    \( -name '*.md' -o -name '*.py' -o -name '*.js' -o -name '*.d.ts' -o -name '*.svg' -o -name '*.webp' -o -name '*.yml' \) -print0 |
     sort -z | xargs -0 cat | sha256sum | cut -c1-64)
   if grep -qsx "$state" dist/docs/.made; then return; fi
   (docs) || { say "the documents could not be rendered: the pages show their sources"; return; }

@@ -108,6 +108,7 @@ class _StaticHandler(SimpleHTTPRequestHandler):
         ".mjs": "text/javascript",
         ".md": "text/plain; charset=utf-8",
         ".wasm": "application/wasm",
+        ".webp": "image/webp",
         ".bin": "application/octet-stream",
     }
 
