@@ -349,7 +349,7 @@ release() {
 documents() {
   local state
   state=$(find docs tools/docs xla_wasm web examples benchmarks README.md SECURITY.md mkdocs.yml -type f \
-    \( -name '*.md' -o -name '*.py' -o -name '*.js' -o -name '*.d.ts' -o -name '*.svg' -o -name '*.yml' \) -print0 |
+    \( -name '*.md' -o -name '*.py' -o -name '*.js' -o -name '*.d.ts' -o -name '*.svg' -o -name '*.webp' -o -name '*.yml' \) -print0 |
     sort -z | xargs -0 cat | sha256sum | cut -c1-64)
   if grep -qsx "$state" dist/docs/.made; then return; fi
   (docs) || { say "the documents could not be rendered: the pages show their sources"; return; }
@@ -383,12 +383,20 @@ docs() {
   NO_MKDOCS_2_WARNING=1 $PY -m mkdocs build --strict
 }
 
+# Fails unless what builds a wheel is in .venv/.
+BUILDS='import hatch_build, hatchling.build
+from importlib.metadata import version
+assert version("ziglang") == hatch_build.ZIG_VERSION'
+
 wheel() {
   ensure_venv
   say "building a wheel"
   mkdir -p dist
   rm -f dist/*.whl
-  quietly $PY -m pip wheel --quiet --no-deps --wheel-dir dist .
+  # An environment of its own would be fetched anew each time.
+  local isolation=()
+  if $PY -c "$BUILDS" 2>/dev/null; then isolation=(--no-build-isolation); fi
+  quietly $PY -m pip wheel --quiet --no-deps "${isolation[@]}" --wheel-dir dist .
   ls -l dist/*.whl
 }
 

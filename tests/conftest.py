@@ -251,7 +251,10 @@ def open_page(chromium: Browser, site: str) -> Iterator[Any]:
         context = chromium.new_context(**options)
         contexts.append(context)
         page = context.new_page()
-        page.on("request", lambda r: r.url.startswith((site, "data:")) or complaints.append(f"request to {r.url}"))
+        page.on(
+            "request",
+            lambda r: r.url.startswith((site, f"blob:{site}", "data:")) or complaints.append(f"request to {r.url}"),
+        )
         page.on("pageerror", lambda error: complaints.append(str(error)))
         if ready:
             page.on("console", lambda message: message.type == "error" and complaints.append(message.text))

@@ -256,6 +256,50 @@ def test_exchanges_are_shown_one_after_another(open_workers: Any) -> None:
     shown(page)
 
 
+LABELS = """
+async ({count, sendings}) => {
+  const { Ring } = await import('/demo/workers/ring.js');
+  const ring = new Ring(document.getElementById('ring'));
+  let now = 0, next;
+  performance.now = () => now;
+  requestAnimationFrame = (f) => { next = f; return 1; };
+  ring.seat(count);
+  ring.play([sendings], '', () => {});
+  const boxes = (group) => [...group.children].map((child) => child.getBoundingClientRect());
+  const met = [];
+  let labels = 0;
+  for (; now <= 1500; now += 25) {
+    next();
+    if (![...ring.packets.children].every((packet) => packet.querySelector('text').textContent)) return 'no label';
+    boxes(ring.packets).forEach((packet, i) => boxes(ring.nodes).forEach((node, worker) => {
+      labels++;
+      if (packet.left < node.right && node.left < packet.right && packet.top < node.bottom && node.top < packet.bottom)
+        met.push(`${sendings[i].from} to ${sendings[i].to} meets ${worker} at ${now}`);
+    }));
+  }
+  ring.stop();
+  ring.svg.remove();
+  return { met, labels };
+}
+"""
+
+
+def test_labels_do_not_meet_nodes(open_workers: Any) -> None:
+    """On all of their way, where each sends to all others, to the next, and one to all: those that have labels."""
+    page = open_workers("?workers=1", reduced_motion="reduce")
+    shown(page)
+    page.emulate_media(reduced_motion="no-preference")
+    for count in range(2, 9):
+        everyone = [(a, b) for a in range(count) for b in range(count) if a != b]
+        following = [(a, (a + 1) % count) for a in range(count)]
+        for pairs, size in ((everyone, 21845), (following, 262144), (everyone[: count - 1], 262144)):
+            if len(pairs) > 12:
+                continue
+            sendings = [{"from": a, "to": b, "bytes": size} for a, b in pairs]
+            found = page.evaluate(LABELS, {"count": count, "sendings": sendings})
+            assert found == {"met": [], "labels": 61 * len(pairs) * count}, (count, pairs)
+
+
 @pytest.mark.parametrize(
     ("workers", "transport"), [(3, "shared"), *seeds.more((1, "shared"), (4, "shared"), (8, "messages"))]
 )

@@ -21,14 +21,19 @@ def address() -> Iterator[tuple[str, int]]:
         server.shutdown()
 
 
-def answer(address: tuple[str, int], path: str, host: str | None = None) -> tuple[int, http.client.HTTPMessage]:
+def answer(
+    address: tuple[str, int], path: str, host: str | None = None, same: str | None = None
+) -> tuple[int, http.client.HTTPMessage]:
+    """Returns the status and the headers; `same` is the tag of what the client has already."""
     connection = http.client.HTTPConnection(*address, timeout=10)
     connection.putrequest("GET", path, skip_host=True)
     if host is not None:
         connection.putheader("Host", host)
+    if same is not None:
+        connection.putheader("If-None-Match", same)
     connection.endheaders()
     with connection.getresponse() as response:
-        response.read()
+        assert bool(response.read()) == (response.status not in (302, 304))
         return response.status, response.headers
 
 
@@ -48,6 +53,15 @@ def test_only_its_own_names_are_answered(address: tuple[str, int]) -> None:
     )
     assert {answer(address, path, "evil.example")[0] for path in ("/", "/demo/digits/digits.wasm", "/nothing")} == {421}
     assert answer(address, "/demo/style.css")[0] == 200
+
+
+def test_what_a_client_has_is_not_sent_again(address: tuple[str, int]) -> None:
+    for path in ("/demo/digits/digits.wasm", "/demo/workers/worker.js"):
+        _, headers = answer(address, path)
+        status, again = answer(address, path, same=headers["ETag"])
+        assert (status, again["ETag"], again["Content-Length"]) == (304, headers["ETag"], None)
+        assert answer(address, path, same='"another"')[0] == 200
+    assert answer(address, "/docs/nothing.html", same="*")[0] == 404
 
 
 def test_pages_are_what_they_say_and_run_only_what_is_here(address: tuple[str, int]) -> None:

@@ -22,6 +22,7 @@ from ..hlo.ir import Module
 from ..options import Options
 from ..target import RELAXED_SIMD, TARGETS, V8
 from . import collectives, minilm, peak
+from .bundle import bundle
 from .explain import Workbench
 
 _PACKAGE = Path(__file__).parents[1]
@@ -179,6 +180,12 @@ def _compiled_example(source: Path) -> bytes:
     return json.dumps({"explained": bench.explain(), "wasm": base64.b64encode(wasm).decode()}).encode()
 
 
+def _worker() -> bytes:
+    """Returns the script of the page's workers: the loader's, but for what starts workers."""
+    script = site() / "demo" / "workers" / "worker.js"
+    return bundle(script, site(), without=("remote.js", "devices/replicated.js")).encode()
+
+
 def _race() -> bytes:
     """Returns the libraries that race on the page of figures, and the operations of a run of the module that only
     multiplies and adds, as JSON."""
@@ -197,6 +204,7 @@ _PLACES: dict[str, Callable[[], bytes]] = {
     "/demo/links.json": _links,
     "/demo/generate/tiny.safetensors": _finished_writer,
     "/demo/performance/race.json": _race,
+    "/demo/workers/worker.js": _worker,
     **{_path("performance", "peak", target): functools.partial(peak.peak_module, target) for target in TARGETS},
     **{model.path(target): functools.partial(compiled, model, target) for model in MODELS for target in TARGETS},
     **{
@@ -211,7 +219,7 @@ _PLACES: dict[str, Callable[[], bytes]] = {
 
 
 def made(path: str) -> bytes | None:
-    """The content of a file that is compiled when it is first asked for; None where the path names none."""
+    """The content of a file that is made when it is asked for; None where the path names none."""
     name = path.rpartition("/")[2]
     if document := re.fullmatch(r"/docs/(\w+)\.html", path, re.ASCII):
         return _document(document[1])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import hashlib
 import io
 import ipaddress
 import re
@@ -107,6 +108,7 @@ class _StaticHandler(SimpleHTTPRequestHandler):
         ".mjs": "text/javascript",
         ".md": "text/plain; charset=utf-8",
         ".wasm": "application/wasm",
+        ".webp": "image/webp",
         ".bin": "application/octet-stream",
     }
 
@@ -169,12 +171,18 @@ class _Handler(_StaticHandler):
         return super().found()
 
     def _send(self, data: bytes, kind: str, status: HTTPStatus = HTTPStatus.OK, encoding: str = "") -> BinaryIO:
+        # Browsers ask each time whether what they have is still the same.
+        tag = f'"{hashlib.sha256(data).hexdigest()[:32]}"'
+        if status == HTTPStatus.OK and self.headers.get("If-None-Match") == tag:
+            status, data = HTTPStatus.NOT_MODIFIED, b""
         self.send_response(status)
+        self.send_header("ETag", tag)
         self.send_header("Content-Type", kind)
         if encoding:
             self.send_header("Content-Encoding", encoding)
             self.send_header("Vary", "Accept-Encoding")
-        self.send_header("Content-Length", str(len(data)))
+        if status != HTTPStatus.NOT_MODIFIED:
+            self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         return io.BytesIO(data)
 

@@ -44,17 +44,32 @@ export const FEW = 0; // the size of programs with a value for each worker
 /** @param {string} name */
 const address = (name) => new URL(name, import.meta.url);
 
+/** @type {Promise<string> | undefined} */
+let script;
+
+/** The address of the script that workers run: what was fetched once for all, or the file where that failed. */
+function workerScript() {
+  const file = address('worker.js');
+  script ??= fetch(file)
+    .then((response) => (response.ok ? response.blob() : Promise.reject(response)))
+    .then(URL.createObjectURL, () => {
+      script = undefined;
+      return file.href;
+    });
+  return script;
+}
+
 /**
  * The training step.
  * @param {Setup} setup
  * @param {(event: ExchangeEvent) => void} onExchange
  * @returns {Promise<Group>}
  */
-export function loadStep({ workers, transport }, onExchange) {
+export async function loadStep({ workers, transport }, onExchange) {
   return load(builds(`step-${workers}`, import.meta.url), {
     devices: workers,
     transport,
-    worker: address('worker.js'),
+    worker: await workerScript(),
     onExchange,
   });
 }
@@ -67,11 +82,11 @@ export function loadStep({ workers, transport }, onExchange) {
  * @param {(event: ExchangeEvent) => void} [onExchange]
  * @returns {Promise<Group>}
  */
-export function loadCollective(opcode, size, { workers, transport }, onExchange) {
+export async function loadCollective(opcode, size, { workers, transport }, onExchange) {
   return load(address(`collectives/${opcode}-${workers}-${size}.wasm`), {
     devices: workers,
     transport,
-    worker: address('worker.js'),
+    worker: await workerScript(),
     ...(onExchange && { onExchange }),
   });
 }

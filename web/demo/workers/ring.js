@@ -8,7 +8,9 @@ import { size } from './programs.js';
 const SIDE = 400;
 const RADIUS = 150;
 const NODE = 26;
+const GAP = 3; // between a node and a label
 const BEND = 0.16; // of an arrow's length: there and back are two arrows
+const PASSING = 85; // from the middle of an arrow to the ring, past the nodes between
 const TRAVEL = 1500; // milliseconds of an exchange
 const REST = 500; // and after it
 const NAMED = 12; // packets that have room for a label
@@ -105,7 +107,7 @@ export class Ring {
     for (const { from, to } of sendings) {
       if (seen.has(`${from} ${to}`)) continue;
       seen.add(`${from} ${to}`);
-      const [a, control, b] = this.#curve(from, to, NODE + 2);
+      const [a, control, b] = this.#curve(from, to, () => NODE + 2);
       const arrow = element('g', { 'data-worker': from });
       const angle = (Math.atan2(b.y - control.y, b.x - control.x) * 180) / Math.PI;
       arrow.append(
@@ -125,10 +127,10 @@ export class Ring {
   #pack(sendings) {
     this.packets.replaceChildren(
       ...sendings.map(({ from, bytes }) => {
-        const text = sendings.length <= NAMED ? size(bytes) : '';
+        const text = label(bytes, sendings);
         const packet = element('g', { class: 'packet', 'data-worker': from });
-        const width = text ? 9 + 5.6 * text.length : 12;
-        packet.append(element('rect', { x: -width / 2, y: text ? -8 : -6, width, height: text ? 16 : 12, rx: 4 }));
+        const { width, height } = box(text);
+        packet.append(element('rect', { x: -width / 2, y: -height / 2, width, height, rx: 4 }));
         if (text) packet.append(element('text', { y: 3.5 }, text));
         return packet;
       }),
@@ -141,9 +143,11 @@ export class Ring {
    */
   #move(sendings, part) {
     const t = part < 0.5 ? 2 * part * part : 1 - 2 * (1 - part) ** 2;
-    sendings.forEach(({ from, to }, i) => {
-      // From beside the sender to beside the receiver, where both are not too near: what is behind one cannot be read.
-      const [a, control, b] = this.#curve(from, to, NODE + 14);
+    sendings.forEach(({ from, to, bytes }, i) => {
+      // From beside the sender to beside the receiver: what is behind one cannot be read.
+      const { width, height } = box(label(bytes, sendings));
+      const room = { x: NODE + GAP + width / 2, y: NODE + GAP + height / 2 };
+      const [a, control, b] = this.#curve(from, to, (x, y) => Math.min(room.x / Math.abs(x), room.y / Math.abs(y)));
       /** @param {'x' | 'y'} axis */
       const at = (axis) => (1 - t) ** 2 * a[axis] + 2 * t * (1 - t) * control[axis] + t * t * b[axis];
       this.packets.children[i].setAttribute('transform', `translate(${at('x').toFixed(1)} ${at('y').toFixed(1)})`);
@@ -154,20 +158,40 @@ export class Ring {
    * Where an arrow begins, its control point, where it ends.
    * @param {number} from
    * @param {number} to
-   * @param {number} gap to the middles of both
+   * @param {(x: number, y: number) => number} gap to the middle of a node in a direction, which is of length 1
    */
   #curve(from, to, gap) {
-    const [a, b] = [from, to].map((worker) => /** @type {{x: number, y: number}[]} */ (this.places)[worker]);
+    const places = /** @type {{x: number, y: number}[]} */ (this.places);
+    const [a, b] = [places[from], places[to]];
     const [dx, dy] = [b.x - a.x, b.y - a.y];
-    const control = { x: (a.x + b.x) / 2 - BEND * dy, y: (a.y + b.y) / 2 + BEND * dx };
+    // Arrows against the clock bend outwards, where the nodes are that they pass, and so less.
+    const steps = (from - to + places.length) % places.length;
+    const outside = RADIUS * (1 - Math.cos((Math.PI * steps) / places.length));
+    const length = Math.hypot(dx, dy);
+    const bend = steps === 1 ? BEND : Math.min(BEND, (2 * (outside - PASSING)) / length);
+    const control = { x: (a.x + b.x) / 2 - bend * dy, y: (a.y + b.y) / 2 + bend * dx };
     /** @param {{x: number, y: number}} end */
     const trimmed = (end) => {
-      const length = Math.hypot(control.x - end.x, control.y - end.y);
-      return { x: end.x + ((control.x - end.x) * gap) / length, y: end.y + ((control.y - end.y) * gap) / length };
+      const distance = Math.hypot(control.x - end.x, control.y - end.y);
+      const [x, y] = [(control.x - end.x) / distance, (control.y - end.y) / distance];
+      return { x: end.x + x * gap(x, y), y: end.y + y * gap(x, y) };
     };
     return [trimmed(a), control, trimmed(b)];
   }
 }
+
+/**
+ * What is written on a packet: nothing where there are many.
+ * @param {number} bytes
+ * @param {Sending[]} sendings of the exchange
+ */
+const label = (bytes, sendings) => (sendings.length <= NAMED ? size(bytes) : '');
+
+/**
+ * The size of a packet.
+ * @param {string} text
+ */
+const box = (text) => (text ? { width: 9 + 5.6 * text.length, height: 16 } : { width: 12, height: 12 });
 
 /**
  * An exchange in words.

@@ -1,4 +1,3 @@
-// The loader's worker, under the pages: only scripts from here on get the headers that headers.js adds where a host
-// sends none.
+// The loader's worker. The site has it and what it imports in one script, in the place of this file.
 
 import '../../worker.js';
