@@ -3,7 +3,7 @@ fault."""
 
 from __future__ import annotations
 
-from _signal import NSIG, getsignal  # type: ignore[import-not-found]  # not `signal`, which makes an Enum of each number
+from signal import NSIG, getsignal
 from types import CodeType
 from typing import Any
 
