@@ -144,7 +144,7 @@ def _number(feed: str, choose: random.Random, folder: str) -> int:
 
 def _size(law: str, choose: random.Random, large: bool) -> int:
     if law == "resized":
-        return choose.choice(NEW_SIZES)
+        return choose.choice((0, *NEW_SIZES))
     if law == "tangents":
         return choose.choice((0, 0, 3, 9))
     if law in ("batched", "vmapped", "gradients"):

@@ -147,7 +147,7 @@ LONG = (130, 257, 1030, 4100)
 def _argument(kind: str, choose: random.Random, dims: tuple[int, int], dtype: str) -> Array:
     rng = np.random.default_rng(choose.randrange(1000))
     if kind in (AT, IS):
-        return rng.integers(0, max(min(dims), 1), () if kind == AT else (choose.choice(SIZES),)).astype(np.int32)
+        return rng.integers(0, min(dims), () if kind == AT else (choose.choice(SIZES),)).astype(np.int32)
     if kind == P:
         return np.asarray(rng.integers(0, 2), np.bool_)
     shape = {M: dims, V: dims[:1], R: dims[1:], S: ()}[kind]
