@@ -63,11 +63,10 @@ class Instruction:
 
     def on(self, operands: Iterable[Instruction]) -> Instruction:
         """A copy of the instruction on other operands, perhaps in another computation: without control predecessors."""
-        copy = Instruction.__new__(Instruction)
-        for slot in Instruction.__slots__:
-            setattr(copy, slot, getattr(self, slot))
-        copy.operands, copy.attrs, copy.called = [*operands], dict(self.attrs), [*self.called]
-        copy.frontend_attributes, copy.control_predecessors = dict(self.frontend_attributes), []
+        own = [*operands], self.attrs.copy(), [*self.called]
+        copy = Instruction(self.name, self.opcode, self.shape, *own, self.metadata)
+        copy.marks, copy.unknown, copy.kept = self.marks, self.unknown, self.kept
+        copy.frontend_attributes = self.frontend_attributes.copy()
         return copy
 
     def mark(self, **marks: Any) -> None:

@@ -7,7 +7,6 @@ in.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from enum import Enum
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
@@ -38,8 +37,9 @@ class Attr:
 REQUIRED: Any = object()
 
 
-class Kind(Enum):
-    """The ways of reading an operand."""
+class Kind:
+    """The ways of reading an operand. No `Enum`, whose members take CPython 3.11 ten times as long to look up: passes and
+    plan ask for every operand, many times."""
 
     MAP = "map"
     """Each element of the result reads one element, where the map says."""
@@ -57,8 +57,8 @@ class Kind(Enum):
     """In some other way: it has to lie in memory."""
 
 
-class Narrow(Enum):
-    """The ways of treating floats of at most 16 bits."""
+class Narrow:
+    """The ways of treating floats of at most 16 bits; no `Enum`, for the same reason."""
 
     MOVED = "moved"
     """It takes them as they are."""
@@ -79,7 +79,8 @@ class Read:
     """The reading of one operand: `map` is from an index of the result, followed by one below `box`, to one of the
     operand."""
 
-    kind: Kind
+    kind: str
+    """One of `Kind`."""
     map: IndexMap
     box: tuple[int, ...] = ()
 
@@ -142,7 +143,7 @@ class Op:
     identity: bool = False
     control: bool = False
     complex: bool = False
-    narrow: Narrow = Narrow.MOVED
+    narrow: str = Narrow.MOVED
     stablehlo: tuple[str, ...] = ()
     defaults: dict[str, Any] = field(init=False)
     """The attributes in their order with their defaults."""

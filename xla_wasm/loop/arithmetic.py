@@ -110,7 +110,7 @@ class Arithmetic:
     def _op(self, op: str, *args: Val, dtype: str | None = None) -> Val:
         lanes = max([a.lanes for a in args])
         if lanes > 1:
-            args = tuple([self.splat(a, lanes) for a in args])
+            args = tuple([a if a.lanes == lanes else self.splat(a, lanes) for a in args])
         return self._val(op, args, dtype or args[0].dtype, lanes)
 
     def _wrapped(self, op: str, *args: Val) -> Val:

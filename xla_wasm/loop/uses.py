@@ -7,6 +7,7 @@ What a loop carries keeps one local through a trip, where each new value is the 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from ..dataclass import dataclass, field
 from .ir import Barrier, Block, Call, Carry, Func, If, Loop, Store, Val
@@ -33,56 +34,51 @@ def count_uses(func: Func) -> Uses:
     """Counts the uses of every value that a store, a call, a condition or a loop needs."""
     found = Uses()
     counts, kept = found.counts, found.kept
-    pending: list[Val] = []
+    used: list[tuple[Block, Sequence[Val]]] = []
+    """Blocks, and values that something in them uses."""
     depths: dict[Val, int] = {}
     deep: set[Val] = set()
-
-    def use(val: Val, block: Block) -> None:
-        count = counts[val] = counts.get(val, 0) + 1
-        if val.op in _REMATERIALIZED:
-            return
-        if count > 1 or val.block is not block or val.pinned or val in deep:
-            kept.add(val)
-        if count == 1:
-            pending.append(val)
-
     blocks = [func.body]
     loops: list[Loop] = []
     while blocks:
         block = blocks.pop()
         for statement in block.statements:
             if isinstance(statement, Val):
-                if statement.args:
-                    depth = 1 + max([depths.get(a, 0) for a in statement.args])
-                    if depth > _MAX_DEPTH:
-                        deep.add(statement)
-                    else:
-                        depths[statement] = depth
+                depth = 0
+                for arg in statement.args:
+                    below = depths.get(arg, 0)
+                    if below >= depth:
+                        depth = below + 1
+                if depth <= _MAX_DEPTH:
+                    depths[statement] = depth
+                else:
+                    deep.add(statement)
             elif isinstance(statement, Store):
-                use(statement.address, block)
-                use(statement.value, block)
+                used.append((block, (statement.address, statement.value)))
             elif isinstance(statement, Loop):
                 blocks.append(statement.body)
                 loops.append(statement)
                 for carry in statement.carries:
-                    use(carry.init, block)
                     assert carry.next is not None, "a carried value has no next value"
-                    use(carry.next, statement.body)
+                    used += (block, (carry.init,)), (statement.body, (carry.next,))
                 if statement.condition is not None:
-                    use(statement.condition, statement.body)
+                    used.append((statement.body, (statement.condition,)))
             elif isinstance(statement, Barrier):
-                for _, val in statement.values:
-                    use(val, block)
+                used.append((block, [val for _, val in statement.values]))
             elif isinstance(statement, Call):
-                for val in statement.args:
-                    use(val, block)
+                used.append((block, statement.args))
             elif isinstance(statement, If):
                 blocks.append(statement.body)
-                use(statement.condition, block)
-    while pending:
-        val = pending.pop()
-        for arg in val.args:
-            use(arg, val.block)
+                used.append((block, (statement.condition,)))
+    for block, values in used:  # which grows on the way
+        for val in values:
+            count = counts[val] = counts.get(val, 0) + 1
+            if val.op in _REMATERIALIZED:
+                continue
+            if count == 1:
+                used.append((val.block, val.args))
+            if count > 1 or val.block is not block or val.pinned or val in deep:
+                kept.add(val)
     for loop in loops:
         _find_in_place(loop, found)
     return found

@@ -24,9 +24,11 @@ def copy_computation(computation: Computation, callee: Callable[[Computation], C
     """A copy that calls `callee(c)` in the place of each computation c."""
     made: dict[Instruction, Instruction] = {}
     for x in computation.instructions:
-        made[x] = x.on([made[o] for o in x.operands])
-        made[x].called = [callee(c) for c in x.called]
-        made[x].control_predecessors = [made[p] for p in x.control_predecessors]
+        copied = made[x] = x.on([made[o] for o in x.operands])
+        if x.called:
+            copied.called = [callee(c) for c in x.called]
+        if x.control_predecessors:
+            copied.control_predecessors = [made[p] for p in x.control_predecessors]
     result = copy(computation)
     result.instructions, result.root = list(made.values()), made[computation.root]
     return result

@@ -31,11 +31,16 @@ class _Unsigned(dict[int, bytes]):
 
 
 class _Signed(dict[int, bytes]):
-    """Signed LEB128, remembered while small."""
+    """Signed LEB128 of so many bits, given in the signed or the unsigned range; remembered while small."""
+
+    def __init__(self, bits: int):
+        self.bits = bits
 
     def __missing__(self, n: int) -> bytes:
+        if not -(1 << self.bits - 1) <= n < 1 << self.bits:
+            raise ValueError(f"{n} does not fit {self.bits} bits")
         out = bytearray()
-        rest = n
+        rest = n - (1 << self.bits) if n >> self.bits - 1 > 0 else n
         while not -0x40 <= rest < 0x40:
             out.append(rest & 0x7F | 0x80)
             rest >>= 7
@@ -47,21 +52,8 @@ class _Signed(dict[int, bytes]):
 
 
 uleb = _Unsigned().__getitem__
-sleb = _Signed().__getitem__
-
-
-def sleb32(n: int) -> bytes:
-    """An i32 constant, given in the signed or the unsigned range."""
-    if not -(1 << 31) <= n < 1 << 32:
-        raise ValueError(f"{n} does not fit 32 bits")
-    return sleb(n - (1 << 32) if n >> 31 > 0 else n)
-
-
-def sleb64(n: int) -> bytes:
-    """An i64 constant, given in the signed or the unsigned range."""
-    if not -(1 << 63) <= n < 1 << 64:
-        raise ValueError(f"{n} does not fit 64 bits")
-    return sleb(n - (1 << 64) if n >> 63 > 0 else n)
+sleb32 = _Signed(32).__getitem__
+sleb = sleb64 = _Signed(64).__getitem__
 
 
 def f32_bytes(value: float | bytes) -> bytes:
