@@ -122,11 +122,18 @@ def stages(module: Module, options: Options | None = None) -> dict[str, str]:
 def unsupported(module: Module, host_calls: Sequence[str] = ()) -> list[tuple[Instruction, str]]:
     """Every instruction that `compile` would refuse for its opcode, element type or target, with the reason."""
     found = []
+    types: dict[int, str] = {}
+    """The first element type of a shape that is not supported."""
+    for shape in module.shapes():
+        for _, leaf in shape.leaves():
+            if leaf.element_type not in ARRAY_TYPES and not leaf.is_token:
+                types.setdefault(id(shape), leaf.element_type)
+    known = records()
     for x in module.instructions():
-        if x.opcode not in records():
+        if x.opcode not in known:
             found.append((x, f"opcode {x.opcode} is not supported yet"))
             continue
-        unread = [name for name in x.kept or () if name in x.attrs]
+        unread = [name for name in x.kept if name in x.attrs] if x.kept else []
         if unread:
             found.append(
                 (x, f"{unread[0]} holds fields that this version does not know; the module comes from a newer XLA")
@@ -137,10 +144,8 @@ def unsupported(module: Module, host_calls: Sequence[str] = ()) -> list[tuple[In
             if target not in host_calls and find_custom_call(target) is None:
                 found.append((x, how_to(target)))
                 continue
-        for _, shape in x.shape.leaves():
-            if shape.element_type not in ARRAY_TYPES and not shape.is_token:
-                found.append((x, f"element type {shape.element_type} is not supported yet"))
-                break
+        if id(x.shape) in types:
+            found.append((x, f"element type {types[id(x.shape)]} is not supported yet"))
     return found
 
 
@@ -191,7 +196,7 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
         raise UnsupportedError(f"{x.where}: {reason}{more}")
     interface = _interface(division, options)
     devices = devices_of(module, options.num_replicas, options.num_partitions)
-    called = {x.attrs["custom_call_target"] for x in module.instructions() if x.opcode == "custom-call"}
+    called = {x.attrs["custom_call_target"] for x in module.having("custom-call")}
     canonical = clone(module)
     serves, drops = options.callbacks != TRAP, options.callbacks == DROP
     results = tuple(shape for _, shape in interface.results)
@@ -212,8 +217,9 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
         RELAXED_SIMD in target.features,
     )
     pipeline.run(canonical, given)
+    huge = [id(shape) for shape in canonical.shapes() if shape.is_array and shape.size > _MOST_ELEMENTS]
     for x in canonical.instructions():
-        if x.shape.is_array and x.shape.size > _MOST_ELEMENTS:
+        if id(x.shape) in huge:
             raise UnsupportedError(
                 f"{x.where}: {x.shape} has {counted(x.shape.size, 'element')}; arrays of up to 2^31 are supported"
             )
@@ -253,7 +259,7 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
     if callbacks:
         artifact.callbacks = callbacks
     artifact.trees = trees if interface.structure is not None else None
-    constants = sum(x.shape.bytes for x in source.instructions() if x.opcode == "constant")
+    constants = sum([x.shape.bytes for x in source.having("constant")])
     artifact.source = (lambda: source) if constants <= _KEPT else weakref.ref(source)
     return made
 

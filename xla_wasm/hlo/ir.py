@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from ..errors import counted
@@ -273,6 +273,14 @@ class Module:
         """Every instruction of every computation."""
         for computation in self.computations:
             yield from computation.instructions
+
+    def having(self, *opcodes: str) -> list[Instruction]:
+        """The instructions with one of these opcodes."""
+        return [x for c in self.computations for x in c.instructions if x.opcode in opcodes]
+
+    def shapes(self) -> Collection[Shape]:
+        """The shapes of all instructions, those that many share once: few of so many instructions."""
+        return {id(x.shape): x.shape for c in self.computations for x in c.instructions}.values()
 
 
 __all__ = ["Computation", "Instruction", "Layout", "Module", "Shape", "callees", "needed"]

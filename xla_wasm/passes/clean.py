@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from ..hlo.ir import Computation, Instruction, Module, callees, needed
+from ..hlo.ir import Computation, Instruction, Module, callees
 from ..ops.reading import record
-
 
 def remove_dead(module: Module) -> None:
     """Drops what neither a root nor a side effect reaches."""
@@ -13,7 +12,10 @@ def remove_dead(module: Module) -> None:
         # Callees stand before callers.
         kept = [x for x in computation.instructions if _has_effect(x) or x.called and any(effects[c] for c in x.called)]
         effects[computation] = bool(kept)
-        live = needed([computation.root, *kept, *computation.parameters])
+        live = {computation.root, *kept, *computation.parameters}
+        for x in reversed(computation.instructions):
+            if x in live:
+                live.update(x.operands)
         computation.instructions = [x for x in computation.instructions if x in live]
     reachable = {module.entry, *callees(module.entry.instructions)}
     module.computations = [c for c in module.computations if c in reachable]

@@ -8,8 +8,8 @@ from ..hlo.ir import Instruction, Module
 
 def mark_fractions(module: Module) -> None:
     """Marks each log-plus-one of f32 whose operand is a fraction."""
-    for x in module.instructions():
-        if x.opcode == "log-plus-one" and x.shape.element_type == "f32" and _is_fraction(x.operands[0]):
+    for x in module.having("log-plus-one"):
+        if x.shape.element_type == "f32" and _is_fraction(x.operands[0]):
             x.mark(fraction=True)
 
 

@@ -62,8 +62,8 @@ def check_states(module: Module, given: Given) -> None:
 def ask_for_calls(module: Module, given: Given) -> None:
     """Makes requests of the custom calls that the host runs, callbacks among them."""
     formats = callback.formats(module)
-    for x in module.instructions():
-        target = x.attrs.get("custom_call_target")
+    for x in module.having("custom-call"):
+        target = x.attrs["custom_call_target"]
         if target in given.host_calls:
             x.mark(request=replace(_call("custom_call", x), target=target, opaque=callback.config_of(x)))
         elif target == callback.ASSERTION:
@@ -92,9 +92,8 @@ def mark_devices(module: Module, given: Given) -> None:
 
 def allow_winograd(module: Module, given: Given) -> None:
     """Notes at every convolution whether it may take one of Winograd's algorithms."""
-    for x in module.instructions() if given.winograd else ():
-        if x.opcode == "convolution":
-            x.mark(winograd=given.winograd)
+    for x in module.having("convolution") if given.winograd else ():
+        x.mark(winograd=given.winograd)
 
 
 def name_formats(module: Module, given: Given) -> None:

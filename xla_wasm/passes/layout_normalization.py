@@ -20,7 +20,7 @@ def normalize_layouts(module: Module) -> None:
     A bitcast that is left changes the element type; so does bitcast-convert between widths of whole bytes, which
     becomes one.
     """
-    declared = {x: x.operands[0].shape for x in module.instructions() if x.opcode in BITCAST}
+    declared = {x: x.operands[0].shape for x in module.having(*BITCAST)}
     bitcasts = {opcode: lambda w, x, rule=rule: rule(w, x, declared[x]) for opcode, rule in BITCAST.items()}
     rewrite(module, {**bitcasts, "custom-call": _pass_to_host})
     parameters = module.parameter_shapes or [p.shape for p in module.entry.parameters]

@@ -69,13 +69,14 @@ def per_device(module: Module) -> PerDevice:
         return _partitioned(module, fields)
     unknown = _unknown(module)
     meshes = read_meshes(module.frontend_attributes.get(MESHES, "{}"))
-    if any(map(crosses, module.instructions())):
+    if any(map(crosses, module.having("custom-call"))):
         devices = _devices(module, meshes)
         check_count(f"'{module.name}'", devices * module.replica_count)
         return _Division(module, devices, meshes).run() if devices > 1 else unknown
-    if any(x.opcode in PER_DEVICE for x in module.instructions()):
+    if module.having(*PER_DEVICE):
         return unknown
-    annotated = next((x for x in module.instructions() if _is_divided(x, meshes)), None)
+    said = [x for x in module.instructions() if x.frontend_attributes or "sharding" in x.attrs]
+    annotated = next((x for x in said if _is_divided(x, meshes)), None)
     if annotated is None:
         return unknown
     single = module if module.num_partitions == 1 else with_devices(clone(module), module.replica_count, 1)

@@ -10,9 +10,11 @@ from ..ops.hostio.transfers import Order, complete
 def order_transfers(module: Module) -> None:
     """Puts what the instructions' order means to keep into the list itself; control predecessors have had their say
     then."""
-    complete(module)
-    order = Order()
-    for computation in module.computations:
-        computation.instructions = order.of(computation)
+    if module.having("send-done", "recv-done"):
+        complete(module)
+        order = Order()
+        for computation in module.computations:
+            computation.instructions = order.of(computation)
     for x in module.instructions():
-        x.control_predecessors = []
+        if x.control_predecessors:
+            x.control_predecessors = []

@@ -31,7 +31,7 @@ from .widen import widen
 
 def pad_dynamic(module: Module) -> None:
     """Leaves no dynamic dimension in the module. Few have one: then the pass is imported."""
-    if any(x.opcode in SIZES or x.shape.is_dynamic for x in module.instructions()):
+    if module.having(*SIZES) or any(shape.is_dynamic for shape in module.shapes()):
         from . import pad_dynamic as own
 
         own.pad_dynamic(module)
@@ -40,7 +40,7 @@ def pad_dynamic(module: Module) -> None:
 def split_complex(module: Module) -> None:
     """Leaves complex arrays only where they are taken and given whole. Few programs have one: then the pass is
     imported."""
-    if any(leaf.element_type in REAL_OF for x in module.instructions() for _, leaf in x.shape.leaves()):
+    if any(leaf.element_type in REAL_OF for shape in module.shapes() for _, leaf in shape.leaves()):
         from .split_complex import split_complex
 
         split_complex(module)

@@ -78,21 +78,15 @@ class _Sweep:
         if not values.keys().isdisjoint(x.operands):
             x.operands = [values.get(o, o) for o in x.operands]
         rule = self.rules.get(x.opcode)
-        if rule is None:
-            self.place(x)
-            return
-        writer = self.writer
-        writer.x = x
-        y = rule(writer, x)
-        if writer.made or writer.computations:
-            self.flush(depth)
-        if y is x:
-            self.place(x)
-        else:
-            values[x] = values.get(y, y)
-
-    def place(self, x: Instruction) -> None:
-        """Has an instruction stay, unless there is an equal one."""
+        if rule is not None:
+            writer = self.writer
+            writer.x = x
+            y = rule(writer, x)
+            if writer.made or writer.computations:
+                self.flush(depth)
+            if y is not x:
+                values[x] = values.get(y, y)
+                return
         known = self.key(x) if self.key is not None else None
         try:
             first = x if known is None else self.first.setdefault(known, x)
@@ -101,7 +95,7 @@ class _Sweep:
         if first is x:
             self.result.append(x)
         else:
-            self.values[x] = first
+            values[x] = first
 
     def flush(self, depth: int) -> None:
         """Puts what a rule has made in its place."""

@@ -19,8 +19,8 @@ _MIRRORED = {_LESS: _GREATER, _GREATER: _LESS, _A_NONE: _B_NONE, _B_NONE: _A_NON
 
 def mark_searches(module: Module) -> None:
     """Marks each reduction of an array and its elements' places that gives the first of the best elements."""
-    for x in module.instructions():
-        if x.opcode == "reduce" and (opcode := _search(x)) is not None:
+    for x in module.having("reduce"):
+        if (opcode := _search(x)) is not None:
             x.mark(best=opcode)
 
 

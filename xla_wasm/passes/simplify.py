@@ -10,12 +10,14 @@ from __future__ import annotations
 from typing import Any
 
 from ..hlo.ir import Computation, Instruction, Module
-from ..ops.reading import record
-from ..ops.table import load_tables
+from ..ops.table import RECORDS, load_tables
 from ..writing.writer import Rule
 from .rewrite import rewrite_computation
 
 SIMPLIFY: dict[str, Rule] = load_tables("simplify", "SIMPLIFY")
+
+_APART = frozenset([op.opcode for op in RECORDS.values() if op.effect]) | {"custom-call"}
+"""Operations of which equal ones do not become one."""
 
 
 def simplify(module: Module) -> None:
@@ -31,14 +33,14 @@ def simplify_computation(computation: Computation) -> None:
 
 def _key(x: Instruction) -> Any:
     """Returns the key of what an instruction computes, or None if equal ones must stay apart."""
-    if x.called or record(x).effect or x.opcode == "custom-call":
+    if x.called or x.opcode in _APART:
         return None
     shape: Any = x.shape
-    if shape.is_array:
-        shape = shape.element_type, shape.dimensions, any(shape.dynamic) and shape.dynamic
-    else:
+    if shape.tuple_shapes:
         shape = shape.without_layout()
-    if x.literal is not None:
-        return (shape, bytes(x.literal.data)) if x.shape.size <= 64 and x.shape.is_array else None
-    attrs = tuple((name, value) for name, value in x.attrs.items() if name not in ("sharding", "backend_config"))
+    else:
+        shape = shape.element_type, shape.dimensions, any(shape.dynamic) and shape.dynamic
+    if x.opcode == "constant":
+        return (shape, bytes(x.attrs["literal"].data)) if x.shape.size <= 64 and x.shape.is_array else None
+    attrs = tuple([item for item in x.attrs.items() if item[0] not in ("sharding", "backend_config")])
     return x.opcode, shape, tuple(x.operands), attrs, x.marks

@@ -15,7 +15,7 @@ def remove_tokens(module: Module) -> None:
         module.parameter_shapes = [without_tokens(shape) for shape in module.parameter_shapes]
     if module.result_shape is not None:
         module.result_shape = without_tokens(module.result_shape)
-    for x in module.instructions():
+    for x in module.instructions() if any(without_tokens(s) is not s for s in module.shapes()) else ():
         x.shape = without_tokens(x.shape)
     rewrite(module, {"add-dependency": lambda w, x: x.operands[0], "after-all": lambda w, x: w.tuple(())})
 

@@ -32,7 +32,7 @@ _COMPUTING = (Narrow.COMPUTED, Narrow.EXACT)
 
 def widen(module: Module) -> None:
     """Leaves no instruction that computes with small floats."""
-    if not any(_has_small(x.shape) for x in module.instructions()):
+    if not any(map(_has_small, module.shapes())):
         return
     rewriting = _Rewriting(
         {c: (c.instructions, c.root) for c in module.computations},

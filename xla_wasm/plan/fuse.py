@@ -24,15 +24,13 @@ class Readers:
     """The readers of an instruction, each with the number of the operand and how it reads that."""
 
     root: bool
-    once: bool
-    """True if it is read at one place, each element once and in order."""
-    own: list[Read]
-    """The reads of its own operands."""
+    whole: bool
+    """True if one of them reads it whole."""
+    reads_whole: bool
+    """True if it reads an operand so itself."""
     edges: list[tuple[Instruction, int, Read]]
-    times: float
-    """The times each element would be computed, were the instruction part of all kernels that read it."""
-    kernels: int
-    places: int
+    places: Places
+    """The places of its elements, were it part of all kernels that read it."""
     weight: int
     """The operations that the heaviest of these kernels has by now."""
 
@@ -48,7 +46,7 @@ def _is_result(x: Instruction, readers: Readers) -> bool:
 def _is_read_whole(x: Instruction, readers: Readers) -> bool:
     """A reader needs it in memory: control flow, tuples, routines that work on addresses, other views of the same
     bytes."""
-    return any(read.kind is Kind.WHOLE for _, _, read in readers.edges)
+    return readers.whole
 
 
 def _is_no_expression(x: Instruction, readers: Readers) -> bool:
@@ -59,7 +57,7 @@ def _is_no_expression(x: Instruction, readers: Readers) -> bool:
 
 def _is_there(x: Instruction, readers: Readers) -> bool:
     """It is in memory already: a leaf of a tuple, or the bytes of its operand as another type."""
-    return any(read.kind is Kind.WHOLE for read in readers.own)
+    return readers.reads_whole
 
 
 def _accumulates(x: Instruction, readers: Readers) -> bool:
@@ -70,7 +68,7 @@ def _accumulates(x: Instruction, readers: Readers) -> bool:
 def _is_finished(x: Instruction, readers: Readers) -> bool:
     """Its loops end where it is read, in a kernel that takes each element once. Reductions along rows have groups
     instead."""
-    return readers.once and is_reduction(x) and not reduces_rows(x)
+    return readers.places.once and is_reduction(x) and not reduces_rows(x)
 
 
 def is_reduction(x: Instruction) -> bool:
@@ -93,7 +91,8 @@ def _is_read_often(x: Instruction, readers: Readers) -> bool:
 def _is_shared(x: Instruction, readers: Readers) -> bool:
     """Several kernels, or one at several places, would compute it, for more than writing it once and loading it
     costs."""
-    return readers.times > 1 and not recompute(x, readers.times, readers.kernels)
+    times = readers.places.times
+    return times > 1 and not recompute(x, times, len(readers.places.kernels))
 
 
 def _is_stored(x: Instruction, readers: Readers) -> bool:
@@ -103,7 +102,7 @@ def _is_stored(x: Instruction, readers: Readers) -> bool:
 
 def _is_heavy(x: Instruction, readers: Readers) -> bool:
     """The kernel that would compute it is large enough, or would have its code too often."""
-    return readers.weight > MAX_OPERATIONS or readers.places > MAX_PLACES
+    return readers.weight > MAX_OPERATIONS or len(readers.places.shares) > MAX_PLACES
 
 
 RULES: tuple[Rule, ...] = (
@@ -118,6 +117,13 @@ RULES: tuple[Rule, ...] = (
     _is_heavy,
 )
 """Reasons for a buffer."""
+
+
+def _has_reason(x: Instruction, readers: Readers) -> bool:
+    for rule in RULES:
+        if rule(x, readers):
+            return True
+    return False
 
 
 def _computes_once(x: Instruction, reader: Instruction, number: int, read: Read) -> bool:
@@ -142,18 +148,38 @@ def _renames_memory(x: Instruction) -> bool:
     return not record(x).cost
 
 
-Places = dict[tuple[Instruction, tuple[IndexMap, ...]], float]
-"""The places of an instruction's elements, were it part of all that read it: by kernel, at an index that these maps
-give from the kernel's, and the share of all its elements."""
+class Places:
+    """The places where kernels compute an instruction's elements: by kernel, at an index that these maps give from the
+    kernel's, and the share of all its elements."""
+
+    __slots__ = ("shares", "kernels", "times", "once")
+
+    def __init__(self, shares: dict[tuple[Instruction, tuple[IndexMap, ...]], float]):
+        self.shares = shares
+        self.kernels: dict[Instruction, float] = {}
+        for (kernel, _), share in shares.items():
+            self.kernels[kernel] = self.kernels.get(kernel, 0) + share
+        self.times = sum([max(share, 1) for share in self.kernels.values()])
+        """The times each element is computed."""
+        self.once = [maps for _, maps in shares] == [()]
+        """True if there is one place, with each element once and in order."""
+
+    def seen_through(self, read: Read) -> Places:
+        """Returns the places of an operand's elements if its reader is computed at these."""
+        m = read.map
+        if m.keeps_order:
+            return self
+        share = prod(m.domain) / prod(m.dims) if read.kind is Kind.MAP and m.one_to_one else 1.0
+        return Places({(kernel, (*maps, m)): part * share for (kernel, maps), part in self.shares.items()})
 
 
-def _seen_through(read: Read, places: Places) -> Places:
-    """Returns the places of an operand's elements if its reader is computed at `places`."""
-    if read.map.keeps_order:
-        return places
-    m = read.map
-    share = prod(m.domain) / prod(m.dims) if read.kind is Kind.MAP and m.one_to_one else 1.0
-    return {(kernel, (*maps, m)): part * share for (kernel, maps), part in places.items()}
+def _all_of(places: list[Places]) -> Places:
+    """What several readers make of an instruction, as one."""
+    first, *others = dict.fromkeys(places) or (_NOWHERE,)
+    return Places({k: v for p in (first, *others) for k, v in p.shares.items()}) if others else first
+
+
+_NOWHERE = Places({})
 
 
 @dataclass(slots=True)
@@ -175,53 +201,43 @@ _CHAINED = "is computed where its only kernel computes the element"
 def buffered(computation: Computation) -> set[Instruction]:
     """The instructions of a computation that get buffers."""
     edges: dict[Instruction, list[tuple[Instruction, int, Read]]] = {x: [] for x in computation.instructions}
-    own_reads: dict[Instruction, list[Read]] = {}
+    whole: set[Instruction] = set()
+    reads_whole: set[Instruction] = set()
     for x in computation.instructions:
-        own_reads[x] = reads(x) if x.operands else []
-        for number, (o, read) in enumerate(zip(x.operands, own_reads[x])):
+        for number, (o, read) in enumerate(zip(x.operands, reads(x) if x.operands else ())):
             edges[o].append((x, number, read))
+            if read.kind is Kind.WHOLE:
+                whole.add(o)
+                reads_whole.add(x)
     chosen: dict[Instruction, _Chosen] = {}
     products: set[Instruction] = set()
     """Kernels that have a product."""
     for x in reversed(computation.instructions):
-        users = dict.fromkeys([u for u, _, _ in edges[x]])
-        own: Places = {}
-        for number, (u, _, read) in enumerate(edges[x]):
-            seen = _seen_through(read, chosen[u].places)
-            if number == 1:
-                own = {**own}  # the first may be what the user has
-            if number:
-                own.update(seen)
-            else:
-                own = seen
-        kernels: dict[Instruction, float] = {}
-        for (kernel, _), share in own.items():
-            kernels[kernel] = kernels.get(kernel, 0) + share
-        times = sum([max(share, 1) for share in kernels.values()])
-        heaviest = max([chosen[u].weight for u in users], default=0)
-        once = [maps for _, maps in own] == [()]
-        readers = Readers(x is computation.root, once, own_reads[x], edges[x], times, len(kernels), len(own), heaviest)
+        places, heaviest, left, chained = list[Places](), 0, False, bool(edges[x])
+        for u, number, read in edges[x]:
+            user = chosen[u]
+            places.append(user.places.seen_through(read))
+            heaviest = max(heaviest, user.weight)
+            left = left or user.role is _LEFT or not number and record(u).product
+            chained = chained and user.role in (_BUFFER, _CHAINED) and follows(u, x)
+        own = _all_of(places)
+        chained = chained and len(own.kernels) == 1
+        readers = Readers(x is computation.root, x in whole, x in reads_whole, edges[x], own, heaviest)
         choice = chosen[x] = _Chosen(own, 1 + heaviest)
-        left = any(chosen[u].role is _LEFT or record(u).product and u.operands[0] is x for u in users)
-        chained = (
-            bool(users)
-            and len(kernels) == 1
-            and all(chosen[u].role in (_BUFFER, _CHAINED) and follows(u, x) for u in users)
-        )
         if (
             left
-            and (_is_strided(x) or all(u.operands[0] is x and reads_converted(u) for u in users))
-            and not _is_read_whole(x, readers)
+            and (_is_strided(x) or all(u.operands[0] is x and reads_converted(u) for u, _, _ in edges[x]))
+            and not readers.whole
         ):
             # A product reads its left side through strides, and bytes, or a matrix that it reads once, as what it is
             # converted from.
             choice.role = _LEFT
-        elif left or any(rule(x, readers) for rule in RULES):
-            if record(x).product and chained and not products.issuperset(kernels):
+        elif left or _has_reason(x, readers):
+            if record(x).product and chained and not products.issuperset(own.kernels):
                 # One product in a kernel, whose elements are finished on its accumulators.
-                products.update(kernels)
+                products.update(own.kernels)
             else:
-                choice.role, choice.places, choice.weight = _BUFFER, {(x, ()): 1.0}, 1
+                choice.role, choice.places, choice.weight = _BUFFER, Places({(x, ()): 1.0}), 1
         elif chained:
             choice.role = _CHAINED
     return {x for x, choice in chosen.items() if choice.role is _BUFFER}
