@@ -68,8 +68,8 @@ class Affine:
             return ZERO
         return Affine(
             self.const * factor,
-            tuple((x, c * factor) for x, c in self.loops),
-            tuple((x, c * factor) for x, c in self.values),
+            tuple([(x, c * factor) for x, c in self.loops]),
+            tuple([(x, c * factor) for x, c in self.values]) if self.values else (),
         )
 
     def coefficient(self, loop: Loop | None) -> int:
@@ -99,7 +99,7 @@ def _merge(a: tuple[Any, ...], b: tuple[Any, ...]) -> tuple[Any, ...]:
     for key, c in b:
         total[key] = total.get(key, 0) + c
     # By depth, so that equal sums are equal however they were added up.
-    return tuple(sorted(((key, c) for key, c in total.items() if c), key=_depth))
+    return tuple(sorted([term for term in total.items() if term[1]], key=_depth))
 
 
 def _depth(term: tuple[Loop | Val, int]) -> int:

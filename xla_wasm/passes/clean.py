@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from ..hlo.ir import Computation, Instruction, Module, callees
 from ..ops.reading import record
+from ..ops.table import RECORDS
 
 def remove_dead(module: Module) -> None:
     """Drops what neither a root nor a side effect reaches."""
     effects: dict[Computation, bool] = {}
     for computation in module.computations:
         # Callees stand before callers.
-        kept = [x for x in computation.instructions if _has_effect(x) or x.called and any(effects[c] for c in x.called)]
+        kept = [
+            x
+            for x in computation.instructions
+            if (x.opcode in _EFFECTS and _has_effect(x)) or (x.called and any([effects[c] for c in x.called]))
+        ]
         effects[computation] = bool(kept)
         live = {computation.root, *kept, *computation.parameters}
         for x in reversed(computation.instructions):
@@ -19,6 +24,10 @@ def remove_dead(module: Module) -> None:
         computation.instructions = [x for x in computation.instructions if x in live]
     reachable = {module.entry, *callees(module.entry.instructions)}
     module.computations = [c for c in module.computations if c in reachable]
+
+
+_EFFECTS = frozenset([op.opcode for op in RECORDS.values() if op.effect]) | {"custom-call"}
+"""Operations that may have effects."""
 
 
 def has_effect(x: Instruction) -> bool:

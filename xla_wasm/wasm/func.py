@@ -86,6 +86,29 @@ _WITH: dict[str, tuple[bytes, Callable[..., bytes]]] = {
 }
 
 
+_KEPT = 1 << 16
+
+
+def _encode(name: str, *immediates: object) -> bytes:
+    if not immediates:
+        return _BARE[name]
+    code, encode = _WITH[name]
+    return code + encode(*immediates)
+
+
+class _Encoded(dict[tuple[Any, ...], bytes]):
+    """Instructions as bytes, remembered but for constants that are floats: 0 equals -0."""
+
+    def __missing__(self, instruction: tuple[Any, ...]) -> bytes:
+        encoded = _encode(*instruction)
+        if len(self) < _KEPT and instruction[0] not in ("f32.const", "f64.const"):
+            self[instruction] = encoded
+        return encoded
+
+
+_ENCODED = _Encoded()
+
+
 class Func:
     """One function. `code` grows by `op`, `raw` and `call`; nothing is checked here, `validate` checks the module.
 
@@ -109,14 +132,13 @@ class Func:
         self.locals.append(kind)
         return len(self.params) + len(self.locals) - 1
 
-    def op(self, name: str, *immediates: object) -> None:
-        """Append an instruction: `op("i32.add")`, `op("v128.load", align_log2, offset)`, `op("block", "i32")`,
-        `op("br_table", [0, 1], 2)`, `op("v128.load32_lane", align_log2, offset, lane)`."""
-        if immediates:
-            code, encode = _WITH[name]
-            self.code += code + encode(*immediates)
-        else:
-            self.code += _BARE[name]
+    def op(self, *instruction: Any) -> None:
+        """Append an instruction, by its name and immediates: `op("i32.add")`, `op("v128.load", align_log2, offset)`,
+        `op("block", "i32")`, `op("br_table", [0, 1], 2)`, `op("v128.load32_lane", align_log2, offset, lane)`."""
+        try:
+            self.code += _ENCODED[instruction]
+        except TypeError:  # a list has no hash
+            self.code += _encode(*instruction)
 
     def word(self, pointer: int, number: int) -> None:
         """Append a load of the 32-bit word of this number behind the address in a local."""
