@@ -264,7 +264,7 @@ def _repeats(data: Buffer, width: int) -> bool:
     view = memoryview(data)
     if bytes(view[width : 2 * width]) not in (first, b"") or bytes(view[len(view) - width :]) != first:
         return False
-    block = first * max(_CHUNK // width, 1)
+    block = first * max(min(_CHUNK, len(view)) // width, 1)
     for pos in range(0, len(view), len(block)):
         piece = bytes(view[pos : pos + len(block)])
         if piece != (block if len(piece) == len(block) else block[: len(piece)]):

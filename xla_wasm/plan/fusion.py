@@ -36,7 +36,9 @@ class Fusion:
         self.pending = [x for x in computation.instructions if x in self.buffered][::-1]
         while self.pending:
             self.fit_kernel(self.pending.pop())
-        self.groups = grouped(computation, self.buffered, self.products, decided_by_one(computation, weights or {}))
+        self.effects = effects(computation)
+        lasting = decided_by_one(computation, weights or {})
+        self.groups = grouped(computation, self.buffered, self.products, lasting, self.effects)
         self.outside = self._read_outside()
         unfit = [g for g in dict.fromkeys(self.groups.values()) if len(g.members) > 1 and not self._fits(g)]
         for group in unfit:
@@ -205,7 +207,7 @@ class Fusion:
 
     def _read_outside(self) -> set[Instruction]:
         """The members of groups that something outside their group reads."""
-        found = {self.computation.root, *effects(self.computation)}
+        found = {self.computation.root, *self.effects}
         owner: dict[Instruction, set[Group]] = {}
         for x in reversed(self.computation.instructions):
             groups = {self.groups[x]} if x in self.groups else owner.get(x, set())

@@ -7,7 +7,8 @@ share the loops over the first dimensions, `rows` of them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Mapping
+from collections.abc import Callable, Container, Mapping, Sequence
+from itertools import pairwise
 
 from ..dataclass import dataclass, field
 from ..hlo.ir import Computation, Instruction
@@ -48,20 +49,17 @@ def grouped(
     chosen: set[Instruction],
     products: Container[Instruction],
     lasting: Mapping[Instruction, int],
+    ordered: Sequence[Instruction],
 ) -> dict[Instruction, Group]:
     """The group of every materialized instruction. Those that finish a product stay alone.
 
     What one weight decides, which is its number in `lasting`, is computed with nothing else: `init` does it when that
-    weight is set.
+    weight is set. What the host sees, those in `ordered`, happens in the order of the program.
     """
     reads, weights = _reads(computation, chosen)
     number = {x: i for i, x in enumerate([x for x in computation.instructions if x in chosen])}
-    # What the host sees happens in the order of the program.
-    last: Instruction | None = None
-    for x in effects(computation):
-        if last is not None:
-            reads[x] = {**reads[x], last: None}
-        last = x
+    for last, x in pairwise(ordered):
+        reads[x] = {**reads[x], last: None}
     groups: dict[Instruction, Group] = {}
     readers: dict[Instruction, list[Instruction]] = {}
     order: dict[Group, None] = {}
@@ -106,7 +104,7 @@ def effects(computation: Computation) -> list[Instruction]:
 
 
 def _asks_host(x: Instruction) -> bool:
-    return x.marks.request is not None or record(x).control and any(effects(c) for c in x.called)
+    return x.marks.request is not None or bool(x.called) and record(x).control and any(effects(c) for c in x.called)
 
 
 def _reads(

@@ -129,7 +129,7 @@ class Expression:
 
         def hold(x: Instruction) -> None:
             numbers[x] = len(numbers)
-            key.append((_own_key(x, cache), tuple(numbers.get(o, -1) for o in x.operands)))
+            key.append((_own_key(x, cache), tuple([numbers.get(o, -1) for o in x.operands])))
 
         self.inner = computed(roots, view, given, unread, hold)
         self.lanes = lanes_of(self.inner)
@@ -208,11 +208,13 @@ def _own_key(x: Instruction, cache: KernelCache) -> Any:
     if x.literal is not None:
         attrs = bytes(x.literal.data) if x.shape.bytes <= 64 else (repr(x.literal.splat_value()), x.shape.bytes)
     else:
-        attrs = x.marks, *((k, v) for k, v in x.attrs.items() if k not in ("sharding", "backend_config"))
-    called = tuple(cache.computation_key(c) for c in x.called)
-    return x.opcode, x.shape.element_type, tuple(s.dimensions for _, s in x.shape.leaves()), attrs, called
+        attrs = x.marks, *[item for item in x.attrs.items() if item[0] not in ("sharding", "backend_config")]
+    called = tuple([cache.computation_key(c) for c in x.called])
+    shape = x.shape
+    dims = shape.dimensions if shape.is_array else tuple([s.dimensions for _, s in shape.leaves()])
+    return x.opcode, shape.element_type, dims, attrs, called
 
 
 def _is_wide(x: Instruction) -> bool:
     shape = x.shape
-    return shape.element_type in _WIDE or any(s.element_type in _WIDE for s in shape.tuple_shapes or ())
+    return shape.element_type in _WIDE or any([s.element_type in _WIDE for s in shape.tuple_shapes])

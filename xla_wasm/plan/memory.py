@@ -129,7 +129,7 @@ def _place_side_by_side(buffers: Iterable[Buffer], address: int) -> int:
     return address
 
 
-_RUN = 256
+_RUN = 16
 """Buffers that are looked at one by one; of so many beside each other it is known when all of them are needed."""
 
 
