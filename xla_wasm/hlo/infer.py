@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from ..errors import VerifyError, counted
 from .attrs import WindowDimension
-from .shape import UNBOUNDED, Shape
+from .shape import UNBOUNDED, Shape, array_shape
 from .types import TYPES
 
 if TYPE_CHECKING:
@@ -105,9 +105,10 @@ def same(a: Shape, b: Shape) -> bool:
 def alike(a: Shape, b: Shape) -> bool:
     """As `same`, except that floating-point types of up to 32 bits stand for each other: reducers may mix f32 and
     bf16."""
-    if a.element_type != b.element_type and not (a.element_type in _SHORT_FLOATS and b.element_type in _SHORT_FLOATS):
-        return False
-    return same(a, b.with_element_type(a.element_type))
+    if a.element_type == b.element_type:
+        return same(a, b)
+    short = a.element_type in _SHORT_FLOATS and b.element_type in _SHORT_FLOATS
+    return short and same(a, b.with_element_type(a.element_type))
 
 
 def array(instr: Instruction, index: int, rule: int = 1) -> Shape:
@@ -197,12 +198,12 @@ def result(
 ) -> Shape:
     """An array of these sizes. Without `dynamic`, which dimensions are dynamic is left to the declared shape."""
     sizes = tuple(sizes)
-    shape = Shape(element_type, sizes)
+    shape = array_shape(element_type, sizes)
     if fault := shape_fault(shape):
         raise VerifyError(f"{instr.where}: the result {fault}")
     if dynamic is None:
         dynamic = instr.shape.dynamic if instr.shape.dimensions == sizes else ()
-    return Shape(element_type, sizes, None, dynamic) if any(dynamic) else shape
+    return array_shape(element_type, sizes, dynamic) if any(dynamic) else shape
 
 
 def flags(shape: Shape) -> tuple[bool, ...]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import lru_cache
 from math import prod
 
-from ..dataclass import dataclass, replace
+from ..dataclass import dataclass
 from ..errors import ArgumentError
 from .types import TYPES
 
@@ -154,7 +155,7 @@ class Shape:
             return Shape(self.element_type, tuple_shapes=tuple([s.without_layout() for s in self.tuple_shapes]))
         if self.layout is None and not self.dynamic:
             return self
-        return Shape(self.element_type, self.dimensions, None, self.dynamic if any(self.dynamic) else ())
+        return array_shape(self.element_type, self.dimensions, self.dynamic if any(self.dynamic) else ())
 
     def with_dimensions(self, dimensions: Index) -> Shape:
         """An array of the same element type with other static dimensions, in the default layout."""
@@ -162,16 +163,16 @@ class Shape:
 
     def with_layout(self, layout: Layout | None) -> Shape:
         """The same array laid out otherwise; None: in row-major order."""
-        return replace(self, layout=layout)
+        return Shape(self.element_type, self.dimensions, layout, self.dynamic, self.tuple_shapes)
 
     def with_default_layout(self) -> Shape:
         """The same shape with every array in it row-major, and said to be so."""
         if self.is_tuple:
             return Shape.tuple([s.with_default_layout() for s in self.tuple_shapes])
-        return replace(self, layout=Layout.default(self.rank)) if self.is_array else self
+        return self.with_layout(Layout.default(self.rank)) if self.is_array else self
 
     def with_element_type(self, element_type: str) -> Shape:
-        return replace(self, element_type=element_type)
+        return Shape(element_type, self.dimensions, self.layout, self.dynamic, self.tuple_shapes)
 
     def __str__(self) -> str:
         if self.is_tuple:
@@ -185,3 +186,10 @@ class Shape:
         )
         shown = self.layout and (self.rank or self.layout != Layout())
         return f"{self.element_type}[{','.join(dims)}]" + (str(self.layout) if shown else "")
+
+
+@lru_cache(4096)
+def array_shape(element_type: str, dimensions: Index, dynamic: tuple[bool, ...] = ()) -> Shape:
+    """The shape of an array without a layout. Shapes that are alike are one object: a program has many arrays and few
+    shapes."""
+    return Shape(element_type, dimensions, None, dynamic)

@@ -6,6 +6,7 @@ from ..hlo.ir import Computation, Instruction, Module, callees
 from ..ops.reading import record
 from ..ops.table import RECORDS
 
+
 def remove_dead(module: Module) -> None:
     """Drops what neither a root nor a side effect reaches."""
     effects: dict[Computation, bool] = {}

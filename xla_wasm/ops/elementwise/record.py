@@ -9,7 +9,7 @@ from ...hlo.index_map import along, identity
 from ...hlo.infer import KIND, array, arrays, brief, broken, declared, dimension, flags, need_kind, result, same
 from ...hlo.ir import Instruction
 from ...hlo.op import REQUIRED, Attr, Kind, Narrow, Op, Read, pointwise
-from ...hlo.shape import Shape
+from ...hlo.shape import Shape, array_shape
 from ...hlo.types import COMPLEX_OF, REAL_OF, TYPES
 
 _INTEGER = ("signed", "unsigned")
@@ -103,7 +103,7 @@ def _unary(kinds: tuple[str, ...], becomes: Callable[[str], str]) -> Callable[[I
     def infer(instr: Instruction) -> Shape:
         shape = array(instr, 0)
         need_kind(instr, shape.element_type, kinds, 2)
-        return Shape(becomes(shape.element_type), shape.dimensions, None, shape.dynamic)
+        return array_shape(becomes(shape.element_type), shape.dimensions, shape.dynamic)
 
     return infer
 
@@ -134,7 +134,7 @@ def _pair(instr: Instruction) -> tuple[Shape, Shape]:
 
 def _result(element_type: str, *shapes: Shape) -> Shape:
     """The result of operands that are known to be sound and of equal sizes."""
-    return Shape(element_type, shapes[0].dimensions, None, _join_dynamic(shapes))
+    return array_shape(element_type, shapes[0].dimensions, _join_dynamic(shapes))
 
 
 def _binary(kinds: tuple[str, ...]) -> Callable[[Instruction], Shape]:

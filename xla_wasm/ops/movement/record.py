@@ -23,7 +23,7 @@ from ...hlo.infer import (
 )
 from ...hlo.ir import Instruction
 from ...hlo.op import REQUIRED, Attr, Kind, Op, Read, pointwise, scalar_map
-from ...hlo.shape import Shape
+from ...hlo.shape import Shape, array_shape
 from ...hlo.types import TYPES
 
 _DIMENSIONS = Attr("dimensions", "ints", (14,), REQUIRED, "dimensions permutation dimension")
@@ -49,7 +49,7 @@ def _broadcast(instr: Instruction) -> Shape:
     for index, dim in enumerate(dims):
         if shape.dimensions[index] != target.dimensions[dim]:
             raise broken(instr, 4, f"dimension {index} of {brief(shape)} and {dim} of {brief(target)} differ in size")
-    return Shape(shape.element_type, target.dimensions, None, target.dynamic)
+    return array_shape(shape.element_type, target.dimensions, target.dynamic)
 
 
 def _reshape(instr: Instruction) -> Shape:
@@ -63,7 +63,7 @@ def _reshape(instr: Instruction) -> Shape:
         raise broken(
             instr, 3, f"inferred_dimension {inferred} is none of the {counted(target.rank, 'dimension')} of the result"
         )
-    return Shape(shape.element_type, target.dimensions, None, target.dynamic)
+    return array_shape(shape.element_type, target.dimensions, target.dynamic)
 
 
 def _transpose(instr: Instruction) -> Shape:
@@ -72,7 +72,7 @@ def _transpose(instr: Instruction) -> Shape:
     if len(dims) != shape.rank:
         raise broken(instr, 2, f"dimensions must be a permutation of the {counted(shape.rank, 'dimension')}")
     dynamic = tuple([shape.dynamic[d] for d in dims]) if shape.dynamic else ()
-    return Shape(shape.element_type, tuple([shape.dimensions[d] for d in dims]), None, dynamic)
+    return array_shape(shape.element_type, tuple([shape.dimensions[d] for d in dims]), dynamic)
 
 
 def _reverse(instr: Instruction) -> Shape:
