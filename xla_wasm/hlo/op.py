@@ -38,8 +38,8 @@ REQUIRED: Any = object()
 
 
 class Kind:
-    """The ways of reading an operand. No `Enum`, whose members take CPython 3.11 ten times as long to look up: passes and
-    plan ask for every operand, many times."""
+    """The ways of reading an operand. No `Enum`, whose members take CPython 3.11 ten times as long to look up: passes
+    and plan ask for every operand, many times."""
 
     MAP = "map"
     """Each element of the result reads one element, where the map says."""

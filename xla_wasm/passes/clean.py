@@ -15,7 +15,7 @@ def remove_dead(module: Module) -> None:
         kept = [
             x
             for x in computation.instructions
-            if (x.opcode in _EFFECTS and _has_effect(x)) or (x.called and any([effects[c] for c in x.called]))
+            if (x.opcode in _EFFECTS and _has_effect(x)) or (x.called and any(effects[c] for c in x.called))
         ]
         effects[computation] = bool(kept)
         live = {computation.root, *kept, *computation.parameters}

@@ -45,8 +45,12 @@ def rewrite_computation(
     """
     if key is not None or not rules.keys().isdisjoint([x.opcode for x in computation.instructions]):
         sweep = _Sweep(computation, rules, done, to_fixpoint, suffixed, key)
+        values, result = sweep.values, sweep.result
         for x in computation.instructions:
-            sweep.visit(x)
+            if values or key is not None or x.opcode in rules:
+                sweep.visit(x)
+            else:
+                result.append(x)
         computation.root = sweep.values.get(computation.root, computation.root)
         computation.instructions = sweep.result
     if done is not None:
@@ -75,7 +79,7 @@ class _Sweep:
         if depth > DEEPEST:
             raise AssertionError(f"{x.where}: what a rule makes of it is taken by rules without end")
         values = self.values
-        if not values.keys().isdisjoint(x.operands):
+        if values and not values.keys().isdisjoint(x.operands):
             x.operands = [values.get(o, o) for o in x.operands]
         rule = self.rules.get(x.opcode)
         if rule is not None:

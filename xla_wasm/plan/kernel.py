@@ -216,5 +216,5 @@ def _own_key(x: Instruction, cache: KernelCache) -> Any:
 
 
 def _is_wide(x: Instruction) -> bool:
-    shape = x.shape
-    return shape.element_type in _WIDE or any([s.element_type in _WIDE for s in shape.tuple_shapes])
+    parts = x.shape.tuple_shapes
+    return x.shape.element_type in _WIDE or bool(parts) and any(s.element_type in _WIDE for s in parts)
