@@ -1,4 +1,8 @@
-"""Loop nests over an iteration space."""
+"""Loop nests over an iteration space.
+
+Functions that call themselves are none inside of others here: such a one is garbage that only a collection finds, with
+all that a kernel is made from.
+"""
 
 from __future__ import annotations
 
@@ -24,42 +28,32 @@ def nest(
     """
     if 0 in dims:
         return
-    last = max((d for d, size in enumerate(dims) if size > 1), default=-1)
-    if last < 0:
+    if not any(size > 1 for size in dims):
         body(done + (ZERO,) * len(dims))
-        return
-
-    def level(d: int, index: Index) -> None:
-        if d == last:
-            trailing = (ZERO,) * (len(dims) - d - 1)
-            b.vectorized(dims[d], lambda i: body((*index, i, *trailing)), padded=padded, chunked=chunked)
-        elif dims[d] == 1:
-            level(d + 1, (*index, ZERO))
-        else:
-            with b.loop(dims[d], chunked=chunked) as i:
-                level(d + 1, (*index, i))
-
-    level(0, done)
+    elif dims[0] == 1:
+        nest(b, dims[1:], body, padded=padded, chunked=chunked, done=(*done, ZERO))
+    elif not any(size > 1 for size in dims[1:]):
+        trailing = (ZERO,) * (len(dims) - 1)
+        b.vectorized(dims[0], lambda i: body((*done, i, *trailing)), padded=padded, chunked=chunked)
+    else:
+        with b.loop(dims[0], chunked=chunked) as i:
+            nest(b, dims[1:], body, padded=padded, chunked=chunked, done=(*done, i))
 
 
-def scalar_nest(b: Builder, dims: tuple[int, ...], body: Callable[[Index], None], *, chunked: bool = False) -> None:
-    """Runs `body` at every index of `dims` one element at a time, in row-major order.
-
-    `chunked` lets the outermost loop be split by callers.
-    """
+def scalar_nest(
+    b: Builder, dims: tuple[int, ...], body: Callable[[Index], None], *, chunked: bool = False, done: Index = ()
+) -> None:
+    """Runs `body` at every index of `dims` one element at a time, in row-major order; `chunked` and `done` as in
+    `nest`."""
     if 0 in dims:
         return
-
-    def level(d: int, index: Index) -> None:
-        if d == len(dims):
-            body(index)
-        elif dims[d] == 1:
-            level(d + 1, (*index, ZERO))
-        else:
-            with b.loop(dims[d], chunked=chunked) as i:
-                level(d + 1, (*index, i))
-
-    level(0, ())
+    if not dims:
+        body(done)
+    elif dims[0] == 1:
+        scalar_nest(b, dims[1:], body, chunked=chunked, done=(*done, ZERO))
+    else:
+        with b.loop(dims[0], chunked=chunked) as i:
+            scalar_nest(b, dims[1:], body, chunked=chunked, done=(*done, i))
 
 
 Step = Callable[[Affine, list[Val]], list[Val]]
@@ -81,16 +75,17 @@ def along(
 
 
 def fold(
-    b: Builder, dims: tuple[int, ...], inits: list[Val], lanes: int, body: Callable[[Index, list[Val]], list[Val]]
+    b: Builder,
+    dims: tuple[int, ...],
+    inits: list[Val],
+    lanes: int,
+    body: Callable[[Index, list[Val]], list[Val]],
+    done: Index = (),
 ) -> list[Val]:
-    """Carries values through a nest of loops over `dims`, in row-major order: `body(index, values) -> values`."""
+    """Carries values through a nest of loops over `dims`, in row-major order: `body(index, values) -> values`; `done`
+    as in `nest`."""
     if 0 in dims:
         return inits
-
-    def level(index: Index, values: list[Val]) -> list[Val]:
-        d = len(index)
-        if d == len(dims):
-            return body(index, values)
-        return along(b, dims[d], values, lambda i, inner: level((*index, i), inner), lanes=lanes)
-
-    return level((), inits)
+    if not dims:
+        return body(done, inits)
+    return along(b, dims[0], inits, lambda i, inner: fold(b, dims[1:], inner, lanes, body, (*done, i)), lanes=lanes)

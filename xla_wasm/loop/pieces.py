@@ -50,25 +50,24 @@ def looks(func: Func) -> set[Loop]:
     outermost of which a trip does not take long, and around what has none, as one loop over many elements, the one
     outside. Callers look between the pieces of a range."""
     found: set[Loop] = set()
-
-    def visit(block: Block, split: bool) -> None:
-        for s in block.control:
-            if isinstance(s, If):
-                visit(s.body, split)
-            elif isinstance(s, Loop):
-                trip = executed(s.body)
-                if s.condition is None and s.trips * trip <= _PATIENCE:
-                    continue
-                before = len(found)
-                if trip > _PATIENCE:
-                    visit(s.body, split)
-                if len(found) == before and trip >= _LOOK and not (split and s.chunked):
-                    found.add(s)
-
-    split = is_split(func)
     if executed(func.body) * piece(func) > _PATIENCE * max(func.trips, 1):
-        visit(func.body, split)
+        _find_looks(func.body, is_split(func), found)
     return found
+
+
+def _find_looks(block: Block, split: bool, found: set[Loop]) -> None:
+    for s in block.control:
+        if isinstance(s, If):
+            _find_looks(s.body, split, found)
+        elif isinstance(s, Loop):
+            trip = executed(s.body)
+            if s.condition is None and s.trips * trip <= _PATIENCE:
+                continue
+            before = len(found)
+            if trip > _PATIENCE:
+                _find_looks(s.body, split, found)
+            if len(found) == before and trip >= _LOOK and not (split and s.chunked):
+                found.add(s)
 
 
 def _trips_of(func: Func, statements: int) -> int:

@@ -166,36 +166,36 @@ def entries_of(steps: Steps) -> tuple[list[Step], list[tuple[int, int]]]:
     inner loops first."""
     entries: list[Step] = []
     loops: list[tuple[int, int]] = []
-
-    def add(steps: Steps) -> None:
-        for step in steps:
-            start = len(entries)
-            if isinstance(step, While):
-                add(step.condition)
-                leave = Branch(step.name, [step.go_on])
-                entries.append(leave)
-                add(step.body)
-                entries.append(Jump(step.name, targets=[start]))
-                loops.append((start, len(entries) - 1))
-                leave.targets = [len(entries)]
-            elif isinstance(step, Conditional):
-                choose = (Branch if step.selector.dtype == "pred" else Switch)(step.name, [step.selector])
-                entries.append(choose)
-                ends = []
-                for part in step.parts:
-                    choose.targets.append(len(entries))
-                    add(part)
-                    ends.append(Jump(step.name))
-                    entries.append(ends[-1])
-                for end in ends:
-                    end.targets = [len(entries)]
-                if isinstance(choose, Branch):
-                    del choose.targets[0]
-            else:
-                entries.append(step)
-
-    add(steps)
+    _add_entries(steps, entries, loops)
     return entries, loops
+
+
+def _add_entries(steps: Steps, entries: list[Step], loops: list[tuple[int, int]]) -> None:
+    for step in steps:
+        start = len(entries)
+        if isinstance(step, While):
+            _add_entries(step.condition, entries, loops)
+            leave = Branch(step.name, [step.go_on])
+            entries.append(leave)
+            _add_entries(step.body, entries, loops)
+            entries.append(Jump(step.name, targets=[start]))
+            loops.append((start, len(entries) - 1))
+            leave.targets = [len(entries)]
+        elif isinstance(step, Conditional):
+            choose = (Branch if step.selector.dtype == "pred" else Switch)(step.name, [step.selector])
+            entries.append(choose)
+            ends = []
+            for part in step.parts:
+                choose.targets.append(len(entries))
+                _add_entries(part, entries, loops)
+                ends.append(Jump(step.name))
+                entries.append(ends[-1])
+            for end in ends:
+                end.targets = [len(entries)]
+            if isinstance(choose, Branch):
+                del choose.targets[0]
+        else:
+            entries.append(step)
 
 
 def keep_steps(steps: Steps, kept: Callable[[Step], bool]) -> None:

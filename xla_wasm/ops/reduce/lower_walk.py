@@ -133,17 +133,17 @@ class Parts:
         return part(Affine(count * block * step), rest, acc) if rest else acc
 
     def fold(
-        self, dims: tuple[int, ...], run: int, inits: list[Val], body: Callable[[Index, list[Val]], list[Val]]
+        self,
+        dims: tuple[int, ...],
+        run: int,
+        inits: list[Val],
+        body: Callable[[Index, list[Val]], list[Val]],
+        done: Index = (),
     ) -> list[Val]:
         """As `nest.fold`; `run` is the number of additions in one `body`."""
-        runs = []
-        for size in reversed(dims):
-            runs.append(run)
-            run = chain_of(size, run)
-
-        def level(d: int, index: Index, acc: list[Val]) -> list[Val]:
-            if d == len(dims):
-                return body(index, acc)
-            return self.turns(dims[d], runs[-1 - d], acc, lambda i, a: level(d + 1, (*index, i), a))
-
-        return level(0, (), inits)
+        if not dims:
+            return body(done, inits)
+        inner = run
+        for size in reversed(dims[1:]):
+            inner = chain_of(size, inner)
+        return self.turns(dims[0], inner, inits, lambda i, a: self.fold(dims[1:], run, a, body, (*done, i)))
