@@ -174,7 +174,7 @@ class Places:
 
 
 def _all_of(places: list[Places]) -> Places:
-    """What several readers make of an instruction, as one."""
+    """The places that several readers make, as one."""
     first, *others = dict.fromkeys(places) or (_NOWHERE,)
     return Places({k: v for p in (first, *others) for k, v in p.shares.items()}) if others else first
 
