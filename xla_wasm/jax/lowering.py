@@ -132,7 +132,7 @@ class Traced:
         return bool(self.lowered._lowering.compile_args.get("host_callbacks"))
 
     def content(self) -> Iterator[bytes]:
-        """What the artifact depends on, without the places in its user's sources that the program came from."""
+        """All that the artifact depends on, without the places in sources that the program came from."""
         from jaxlib.mlir.passmanager import PassManager
 
         program = io.BytesIO()
