@@ -18,6 +18,7 @@ import xla_wasm
 from xla_wasm import Artifact, Options
 from xla_wasm.jax import cache, jit, lower
 from xla_wasm.jax.cache import Cache, default_folder, key_of
+from xla_wasm.jax.lowering import Tracing, trace
 
 X = np.arange(6, dtype=np.float32).reshape(2, 3)
 WORK = """
@@ -158,19 +159,26 @@ def test_keys(monkeypatch: pytest.MonkeyPatch) -> None:
     def f(x: Any) -> Any:
         return jnp.sin(x) + 1
 
-    module = lower(f, X)
-    metadata = [x.metadata for x in module.instructions()]
-    key = key_of(module, Options())
-    assert [x.metadata for x in module.instructions()] == metadata, "the module is as it was"
-    elsewhere.__name__ = elsewhere.__qualname__ = "f"
-    assert key_of(lower(elsewhere, X), Options()) == key
+    def named(y: Any) -> Any:
+        return jnp.sin(y) + 1
+
+    def another(x: Any) -> Any:
+        return jnp.sin(x) + 2
+
+    def of(fn: Any, x: Any = X, **options: Any) -> str:
+        fn.__name__ = fn.__qualname__ = "f"
+        return key_of(trace(fn, (x,), {}, Tracing()), Options(**options))
+
+    key = of(f)
+    assert of(elsewhere) == key
     others = [
-        key_of(lower(f, X[0]), Options()),
-        key_of(lower(lambda x: jnp.sin(x) + 2, X), Options()),
-        key_of(lower(lambda y: jnp.sin(y) + 1, X), Options()),
-        key_of(module, Options(target="relaxed-simd")),
-        key_of(module, Options(weights="x")),
+        of(f, X[0]),
+        of(another),
+        of(named),
+        of(lambda x: (jnp.sin(x) + 1,)),
+        of(f, target="relaxed-simd"),
+        of(f, weights="x"),
     ]
     monkeypatch.setattr(cache, "_compiler", lambda: "another")
-    others.append(key_of(module, Options()))
+    others.append(of(f))
     assert len({key, *others}) == len(others) + 1

@@ -8,6 +8,7 @@ import time
 from _thread import start_new_thread
 from collections import OrderedDict
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from math import ceil
 from queue import SimpleQueue
@@ -24,6 +25,9 @@ STACK = 65536
 """Bytes of a thread's stack that a module may use. Python itself needs about half as much beside it, so that a thread
 with a stack of 128 KiB is enough."""
 _KEPT_MODULES = 16
+_ON_DISK = range(100_000, 1 << 26)
+"""Sizes of modules whose code wasmtime keeps on disk for the next process: smaller ones compile in no time, and of
+larger ones most is numbers, not code."""
 _MOST_PERIODS = 100000
 """Periods that are made up for at once when a clock was late."""
 
@@ -125,7 +129,7 @@ def _finalize_quietly() -> None:
 
 @cache
 def _engine(
-    fuel: bool, epochs: bool, untrusted: bool, parallel: bool, threads: bool
+    fuel: bool, epochs: bool, untrusted: bool, parallel: bool, threads: bool, on_disk: bool
 ) -> tuple[wasmtime.Engine, Clock | None]:
     config = wasmtime.Config()
     config.cranelift_opt_level = "speed"
@@ -139,6 +143,9 @@ def _engine(
         config.cranelift_nan_canonicalization = True
         # Objects of the engine's own heap, which exceptions are too, would take memory beside the module's.
         config.wasm_gc = config.wasm_exceptions = False
+    if on_disk:
+        with suppress(wasmtime.WasmtimeError):  # nobody's work depends on a folder that can be written
+            config.cache = True
     engine = wasmtime.Engine(config)
     return engine, Clock(engine) if epochs else None
 
@@ -147,12 +154,13 @@ parallel = True
 """True if several threads compile a module. In a forked process they do not: they stayed in the parent."""
 
 
-def engine_for(limits: Limits, stops: bool, threads: bool) -> tuple[wasmtime.Engine, Clock | None]:
+def engine_for(limits: Limits, stops: bool, threads: bool, size: int) -> tuple[wasmtime.Engine, Clock | None]:
     """An engine for each way to count, since counting costs 6 to 11 % and nobody should pay who need not. `stops`: the
     module ends by itself when it is told to (`stop`), which is enough for those that are trusted. `threads`: one that
-    lets instances share memory."""
+    lets instances share memory. `size`: the module's, in bytes; what strangers wrote is not kept on disk."""
     epochs = limits.timeout is not None and (limits.untrusted or not stops)
-    return _engine(limits.fuel is not None, epochs, limits.untrusted, parallel, threads)
+    on_disk = size in _ON_DISK and not limits.untrusted
+    return _engine(limits.fuel is not None, epochs, limits.untrusted, parallel, threads, on_disk)
 
 
 class _ModuleCache:

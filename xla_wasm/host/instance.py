@@ -56,7 +56,7 @@ class Program:
                 f"higher memory_limit"
             )
         self.engine, self.clock = engine_for(
-            limits, manifest.stop is not None or manifest.is_short, threads is not None
+            limits, manifest.stop is not None or manifest.is_short, threads is not None, len(wasm)
         )
         self.digest = sha256(wasm).hexdigest()
         self.module = modules.get(self.engine, wasm, self.digest)

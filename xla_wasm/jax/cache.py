@@ -6,16 +6,15 @@ import hashlib
 import os
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
 from .. import files
 from ..artifact import Artifact
 from ..errors import XlaWasmError
-from ..hlo.ir import Instruction, Module
 from ..options import Options
+from .lowering import Traced
 
 MOST_BYTES = 1 << 30
 """The largest size of a folder, unless somebody says otherwise."""
@@ -30,12 +29,12 @@ def default_folder() -> Path:
     return (Path(home) if os.path.isabs(home) else Path("~/.cache").expanduser()) / "xla_wasm"
 
 
-def key_of(module: Module, options: Options) -> str:
-    """Returns the name of a module's artifact in the cache: a hash of the module, the options and the compiler. Source
-    lines have no part in it."""
+def key_of(traced: Traced, options: Options) -> str:
+    """Returns the name of an artifact in the cache: a hash of the traced program, the options and the compiler. Scopes
+    and source lines have no part in it."""
     digest = hashlib.sha256(f"{_compiler()}\n{options!r}\n".encode())
-    with _without_places(module):
-        digest.update(module.to_proto())
+    for part in traced.content():
+        digest.update(part)
     return digest.hexdigest()
 
 
@@ -101,17 +100,3 @@ def _compiler() -> str:
         status = path.stat()
         digest.update(f"{path.relative_to(root)} {status.st_size} {status.st_mtime_ns}\n".encode())
     return digest.hexdigest()
-
-
-@contextmanager
-def _without_places(module: Module) -> Iterator[None]:
-    """A module without the places in its user's sources that its instructions came from."""
-    saved: list[Instruction] = [x for x in module.instructions() if x.metadata is not None]
-    metadata = [x.metadata for x in saved]
-    try:
-        for x in saved:
-            x.metadata = type(x.metadata)(op_name=x.metadata.op_name) if x.metadata else None
-        yield
-    finally:
-        for x, own in zip(saved, metadata):
-            x.metadata = own

@@ -305,7 +305,7 @@ class Jitted:
 
     def lower(self, *args: Any, **kwargs: Any) -> Module:
         """The HLO module for such arguments, of which the shapes will do."""
-        return self._trace(args, kwargs).module
+        return self._trace(args, kwargs).module()
 
     def artifact(self, *args: Any, **kwargs: Any) -> Artifact:
         """The artifact for such arguments, compiled unless memory or disk has it."""
@@ -380,7 +380,7 @@ class Jitted:
             if key in self._variants:  # another thread was here
                 return self._variants[key]
             traced = self._trace(args, kwargs)
-            program = self._program(traced.module)
+            program = self._program(traced)
             kept = [r["name"] for r in program.artifact.manifest["results"] if r["kind"] != "output"]
             if traced.updates and kept:
                 raise ArgumentError(
@@ -405,25 +405,28 @@ class Jitted:
             self._traces += 1
         return traced
 
-    def _program(self, module: Module) -> _Program:
-        """The program of a module: one that is there already, or that disk has, or else compiled."""
-        module.trees = None  # other calls may share the program, and have other classes
-        if module.callbacks:  # Python functions are of this process, and of this trace
-            self._compiles += 1
-            return _Program(compile(module, self._options), self._limits)
-        key = key_of(module, self._options)
+    def _program(self, traced: Traced) -> _Program:
+        """The program of a function that was traced: one that is there already, or that disk has, or else compiled."""
+        if traced.calls_python:  # functions that are of this process, and of this trace
+            return _Program(self._compile(traced), self._limits)
+        key = key_of(traced, self._options)
         if key in self._programs:
             return self._programs[key]
         artifact = self._cache.get(key) if self._cache else None
         if artifact is not None:
             self._disk_hits += 1
         else:
-            artifact = compile(module, self._options)
-            self._compiles += 1
+            artifact = self._compile(traced)
             if self._cache:
                 self._cache.put(key, artifact)
         program = self._programs[key] = _Program(artifact, self._limits)
         return program
+
+    def _compile(self, traced: Traced) -> Artifact:
+        module = traced.module()
+        module.trees = None  # other calls may share the program, and have other classes
+        self._compiles += 1
+        return compile(module, self._options)
 
 
 def _kind(leaf: Any) -> Any:

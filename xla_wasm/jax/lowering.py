@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import io
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from functools import partial
 from types import MethodType
@@ -64,7 +65,7 @@ def lower(
             raise ArgumentError(f"a jax.{stage} has its arguments already: lower(x), or compile(x), without others")
         return stages.module_of(fn, platform)
     how = Tracing(mesh, in_specs, out_specs, check_vma, donate_argnums, static_argnums, static_argnames, platform)
-    return trace(fn, args, kwargs, how).module
+    return trace(fn, args, kwargs, how).module()
 
 
 def lowered(source: Any, args: Sequence[Any] | None) -> Module:
@@ -107,7 +108,10 @@ class Tracing:
 class Traced:
     """The result of tracing a function on arguments."""
 
-    module: Module
+    lowered: Any
+    """The function as JAX has lowered it."""
+    devices: int | None
+    description: stages.Description
     results: list[Any]
     """Shape and dtype of each result, as JAX has them."""
     restore: Callable[[Sequence[Any]], Any]
@@ -115,6 +119,31 @@ class Traced:
     updates: tuple[int, ...] = ()
     """The numbers of the leaves of arguments that the function has updated in variables of nnx: the last results are
     what they become."""
+
+    def module(self) -> Module:
+        """Reads the program."""
+        module = stages.module_of_lowered(self.lowered, self.devices)
+        self.description.attach(module)
+        return module
+
+    @property
+    def calls_python(self) -> bool:
+        """True if the program calls functions of this process."""
+        return bool(self.lowered._lowering.compile_args.get("host_callbacks"))
+
+    def content(self) -> Iterator[bytes]:
+        """All that the artifact depends on, without the places in sources that the program came from."""
+        from jaxlib.mlir.passmanager import PassManager
+
+        program = io.BytesIO()
+        module = self.lowered.compiler_ir("stablehlo")
+        with module.context:
+            stripped = module.operation.clone()
+            PassManager.parse("builtin.module(strip-debuginfo)").run(stripped.operation)
+            stripped.operation.write_bytecode(program)
+        yield program.getvalue()
+        described = self.description
+        yield repr((self.devices, described.parameters, described.results, described.structure)).encode()
 
 
 def need_jax() -> Any:
@@ -168,20 +197,21 @@ def trace(fn: Any, args: Sequence[Any], kwargs: Mapping[str, Any], how: Tracing)
                     "fn has static arguments: name them here too, as in lower(fn, x, 3, static_argnums=1)"
                 ) from error
             raise
-    module = stages.module_of_lowered(lowered, None if abstract is None else abstract.size)
     results, out_tree = tree_util.tree_flatten_with_path(lowered.out_info)
     listed = {name: value for name, value in zip(known.positional, dynamic) if name not in known.static}
-    stages.describe(module, listed, {name: by_name[name] for name in sorted(by_name)}, results, out_tree)
-    if module.trees is not None and (frozen or outside):
+    described = stages.describe(listed, {name: by_name[name] for name in sorted(by_name)}, results, out_tree)
+    if frozen or outside:
         given, named_too = (tree.children() for tree in known.tree.children())
         arguments = [tree for name, tree in zip(known.positional, given) if name not in known.static] + named_too
-        made = module.trees.results
+        made = described.trees.results
         if "tree" in outside and "updates" not in outside:  # with updates the results are None where they are no arrays
             made = Tree(outside["tree"], dict(outside["static"]), made.special)
-        module.trees = trees_of([*listed, *sorted(by_name)], arguments, leaves, frozen, made)
+        described.trees = trees_of([*listed, *sorted(by_name)], arguments, leaves, frozen, made)
     updates = tuple(outside.get("updates", ()))
     restored = out_tree.children()[0] if updates else out_tree
-    return Traced(module, [value for _, value in results], partial(_restored, restored, outside), updates)
+    restore = partial(_restored, restored, outside)
+    devices = None if abstract is None else abstract.size
+    return Traced(lowered, devices, described, [value for _, value in results], restore, updates)
 
 
 def _plain(fn: Any) -> Any:

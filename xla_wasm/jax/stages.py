@@ -9,6 +9,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ..dataclass import dataclass
 from ..errors import ArgumentError, counted
 from ..hlo.devices import with_devices
 from ..hlo.ir import Module
@@ -65,11 +66,30 @@ def module_of_lowered(lowered: Any, devices: int | None) -> Module:
     return module
 
 
+@dataclass(slots=True)
+class Description:
+    """The names and the structure of a program's arguments and results."""
+
+    parameters: list[str]
+    results: list[str]
+    structure: str
+    trees: Any
+
+    def attach(self, module: Module) -> None:
+        """Notes them in the program's module."""
+        shapes = [p.shape for p in module.entry.parameters]
+        has_names = _attach(module, PARAMETER_NAMES, self.parameters, shapes)
+        has_names &= _attach(module, RESULT_NAMES, self.results, [module.entry.root.shape])
+        if has_names:
+            module.frontend_attributes[STRUCTURE] = self.structure
+            module.trees = self.trees
+
+
 def describe(
-    module: Module, listed: Mapping[str, Any], named: Mapping[str, Any], leaves: Sequence[tuple[Any, Any]], results: Any
-) -> None:
-    """Notes the names and the structure of arguments, given by position and by name, and of results, of which these are
-    the leaves with their paths, and the tree."""
+    listed: Mapping[str, Any], named: Mapping[str, Any], leaves: Sequence[tuple[Any, Any]], results: Any
+) -> Description:
+    """The description of arguments, given by position and by name, and of results, of which these are the leaves with
+    their paths, and the tree."""
     import jax
 
     result_paths = [path for path, _ in leaves]
@@ -78,16 +98,14 @@ def describe(
     tree: Any
     flat, tree = jax.tree_util.tree_flatten_with_path([*arguments.values()])
     paths = [path for path, _ in flat]
-    parameters = [p.shape for p in module.entry.parameters]
-    has_names = _attach(module, PARAMETER_NAMES, [dotted(names[path[0].idx], path[1:]) for path in paths], parameters)
-    has_names &= _attach(
-        module, RESULT_NAMES, [dotted("", path) or "result" for path in result_paths], [module.entry.root.shape]
+    found = structure(names, len(listed), tree, paths, results, result_paths)
+    own = tree_of(results, [leaf for _, leaf in leaves])
+    return Description(
+        [dotted(names[path[0].idx], path[1:]) for path in paths],
+        [dotted("", path) or "result" for path in result_paths],
+        json.dumps(found, separators=(",", ":")),
+        trees_of(names, tree.children(), [leaf for _, leaf in flat], frozenset(), own),
     )
-    if has_names:
-        found = structure(names, len(listed), tree, paths, results, result_paths)
-        module.frontend_attributes[STRUCTURE] = json.dumps(found, separators=(",", ":"))
-        own = tree_of(results, [leaf for _, leaf in leaves])
-        module.trees = trees_of(names, tree.children(), [leaf for _, leaf in flat], frozenset(), own)
 
 
 def _attach(module: Module, key: str, names: list[str], shapes: list[Shape]) -> bool:
@@ -117,13 +135,8 @@ def _describe_stage(module: Module, stage: Any, kept: Sequence[int] | None) -> N
             first.setdefault(path[1].idx, name[0])
     names = unique(first.get(i) or f"arg{i}" for i in range(len(args)))
     results, tree = jax.tree_util.tree_flatten_with_path(stage.out_info)
-    describe(
-        module,
-        dict(zip(names, args)),
-        {name: kwargs[name] for name in sorted(kwargs)},
-        results,
-        tree,
-    )
+    named = {name: kwargs[name] for name in sorted(kwargs)}
+    describe(dict(zip(names, args)), named, results, tree).attach(module)
 
 
 def _add_unused(module: Module, leaves: Sequence[tuple[Sequence[int], Any]], kept: Sequence[int] | None) -> None:
@@ -200,5 +213,5 @@ def of_exported(exported: Any, given: tuple[tuple[Any, ...], dict[str, Any]] | N
         parts = name.split(".")
         first.setdefault(path[0].idx, ".".join(parts[: max(1, len(parts) - len(path) + 1)]))
     listed = dict(zip(unique(first.get(i, f"arg{i}") for i in range(len(args))), args))
-    describe(module, listed, {name: kwargs[name] for name in sorted(kwargs)}, results, tree)
+    describe(listed, {name: kwargs[name] for name in sorted(kwargs)}, results, tree).attach(module)
     return module
