@@ -75,6 +75,53 @@ def _convolution(
     )
 
 
+def _transposed(
+    name: str, size: int, inputs: int, outputs: int, taps: int, stride: int, rank: int = 2, gradient: bool = False
+) -> Workload:
+    """A transposed convolution whose result has `size * stride` places a dimension; or the same as JAX writes the
+    gradient of a strided convolution with respect to its image. The weights are those of that one, so that its results
+    are their last dimension."""
+    import jax
+    from jax import lax
+
+    letters = "DHW"[-rank:]
+    numbers = (f"N{letters}C", f"{letters}IO", f"N{letters}C")
+
+    def transposed(x: Any, w: Any) -> Any:
+        return lax.conv_transpose(x, w["w"], (stride,) * rank, "SAME", dimension_numbers=numbers, transpose_kernel=True)
+
+    def derived(x: Any, w: Any) -> Any:
+        def strided(image: Any) -> Any:
+            return lax.conv_general_dilated(image, w["w"], (stride,) * rank, "SAME", dimension_numbers=numbers)
+
+        image = jax.ShapeDtypeStruct((1, *[size * stride] * rank, outputs), x.dtype)
+        return jax.linear_transpose(strided, image)(x)[0]
+
+    low = (taps - stride) // 2
+    high = taps - stride - low
+
+    def onnx(g: Any) -> str:
+        return g.node("ConvTranspose", "x", "w", strides=[stride] * rank, pads=[low] * rank + [high] * rank)
+
+    last = (0, rank + 1, *range(1, rank + 1))
+    shape = [1, *[size * stride] * rank, outputs]
+    strides, padding = [stride] * rank, [[low, high]] * rank
+    return Workload(
+        name,
+        GFLOPS,
+        2.0 * size**rank * taps**rank * inputs * outputs,
+        derived if gradient else transposed,
+        arrays(x=normal(1, *[size] * rank, inputs)),
+        arrays(w=normal(*[taps] * rank, outputs, inputs)),
+        onnx=onnx,
+        tfjs=f"tf.conv2dTranspose(x, w.w, {shape}, {stride}, 'same')" if rank == 2 else None,
+        jaxjs=f"lax.convTranspose(x, w.w, {strides}, {padding}, {{transposeKernel: true}})",
+        bound="fma",
+        orders={"x": last, "w": (rank + 1, rank, *range(rank))},
+        result_order=last,
+    )
+
+
 def workloads() -> Iterator[Workload]:
     yield _convolution("conv3x3_56_64_64", 56, 64, 64, 3, quick=True)
     yield _convolution("dwconv3x3_56_128", 56, 128, 128, 3, depthwise=True, quick=True)
@@ -82,3 +129,6 @@ def workloads() -> Iterator[Workload]:
     yield _convolution("conv1x1_56_64_256", 56, 64, 256, 1)
     yield _convolution("conv3x3d2_56_64_64", 56, 64, 64, 3, dilation=2)
     yield _convolution("conv3d_16_16_32", 16, 16, 32, 3, rank=3)
+    yield _transposed("convt4x4s2_32_64_64", 32, 64, 64, 4, 2)
+    yield _transposed("convt1024s256_128_64_1", 128, 64, 1, 1024, 256, rank=1)
+    yield _transposed("conv3x3s2_grad_56_64_128", 28, 128, 64, 3, 2, gradient=True)

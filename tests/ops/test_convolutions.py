@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 import xla_wasm
 from tests.support import seeds
+from tests.support.closeness import assert_same
 from tests.support.differential import BOTH, differential, run
 from xla_wasm.builder import Builder, scalar_computation
+from xla_wasm.compiler import trace
 from xla_wasm.hlo.attrs import ConvolutionDimensionNumbers, PaddingDimension, Window, WindowDimension
 from xla_wasm.hlo.ir import Instruction, Module
 from xla_wasm.hlo.shape import Shape
+from xla_wasm.ops.conv import canonical_phases
 from xla_wasm.ops.dtypes import DTYPES, Array
 from xla_wasm.reference import evaluate
 
@@ -239,9 +245,54 @@ def chain_program(seed: int) -> tuple[Module, Arrays]:
     return b.module(y), arguments
 
 
+def holes_program(seed: int) -> tuple[Module, Arrays]:
+    """A convolution of any kind whose image or window has holes, and perhaps what finishes it."""
+    rng = np.random.default_rng(seed)
+    dtype = str(rng.choice(["f32"] * 5 + ["f64", "s32", "bf16", "f16", "s8"]))
+    spatial = int(rng.choice([1, 1, 2, 2, 3]))
+    most, longest = {1: (20, 16), 2: (9, 8), 3: (5, 4)}[spatial]
+    special = float(rng.choice([0, 0, 0.02, 0.1]))
+    groups, inputs, multiple, batches = 1, int(rng.integers(1, 9)), int(rng.integers(1, 9)), 1
+    kind = rng.integers(0, 6)
+    if kind == 0:
+        groups, inputs, multiple = int(rng.integers(1, 33)), 1, 1
+    elif kind == 1:
+        groups = int(rng.integers(1, 6))
+    elif kind == 2:
+        inputs, multiple = [(2, 1), (2, 2), (4, 2), (4, 4), (8, 4)][rng.integers(0, 5)]
+        groups = int(rng.integers(1, 5)) * 4 // multiple
+    elif kind == 3:
+        batches = int(rng.integers(2, 4))
+    elif kind == 4:
+        inputs, multiple = int(rng.choice([16, 20])), int(rng.choice([16, 20]))
+    sizes, taps, window = [], [], []
+    for _ in range(spatial):
+        holes, size = int(rng.choice([1, 2, 2, 2, 3, 4, 5, 7, 8])), int(rng.integers(1, most))
+        tap = min(longest, int(rng.choice([1, 2, 3, 4, 5, 6, 7, holes, 2 * holes])))
+        stride, dilation = int(rng.choice([1, 1, 1, 2, 3, 4, 6])), int(rng.choice([1, 1, 1, 2, 3, 4]))
+        low, high = (int(rng.choice([0, tap // 2, tap - 1, rng.integers(-2 * holes - 2, tap)])) for _ in range(2))
+        lack = (tap - 1) * dilation - (size - 1) * holes - low - high
+        window.append(WindowDimension(tap, stride, low, high + max(0, lack), dilation, holes, bool(rng.random() < 0.3)))
+        sizes, taps = [*sizes, size], [*taps, tap]
+    n = labels(rng, spatial)
+    image = n.input_batch_dimension, n.input_feature_dimension, n.input_spatial_dimensions
+    order = n.kernel_input_feature_dimension, n.kernel_output_feature_dimension, n.kernel_spatial_dimensions
+    batch, outputs = batches * int(rng.integers(1, 4)), multiple * groups * batches
+    dims = placed(image, batch, inputs * groups, sizes), placed(order, inputs, outputs, taps)
+    arguments = [numbers(rng, dtype, d, special) for d in dims]
+    b = Builder(f"seed_{seed}")
+    left, right = (b.parameter(i, Shape(dtype, d)) for i, d in enumerate(dims))
+    counts = {"feature_group_count": groups, "batch_group_count": batches}
+    y = b.op("convolution", left, right, window=Window(tuple(window)), dim_labels=n, **counts)
+    if dtype not in ("f16", "s8") and rng.random() < 0.5:
+        y = finished(b, rng, y, n.output_feature_dimension, arguments, special)
+    return b.module(y), arguments
+
+
 @pytest.mark.parametrize(
     "make, block, size",
     [
+        *((holes_program, block, 15) for block in range(seeds.count(2, 20))),
         *((program, block, 20) for block in range(seeds.count(3, 15))),
         *((gradient_program, block, 20) for block in range(seeds.count(1, 6))),
         *((chain_program, block, 20) for block in range(seeds.count(1, 6))),
@@ -457,3 +508,171 @@ def test_an_image_that_is_flattened(winograd: str, groups: int, images: int) -> 
         module = b.module(b.reshape(b.op("add", y, residual), flat))
         differential(module, *arguments, targets=BOTH, winograd=winograd)
         differential(module, *arguments, targets=BOTH, winograd=winograd, threads=True)
+
+
+_D = WindowDimension
+HOLES: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[WindowDimension, ...], dict[str, Any]]] = {
+    "a window of one tap, phases without taps": ((2, 5, 4), (1, 4, 5), (_D(1, 1, 2, 3, 1, 3),), {}),
+    "a window shorter than the holes": ((2, 5, 4), (3, 4, 5), (_D(3, 1, 2, 2, 1, 5),), {}),
+    "a tap for each phase": ((2, 5, 4), (3, 4, 5), (_D(3, 1, 2, 2, 1, 3),), {}),
+    "a tap more": ((2, 5, 4), (4, 4, 5), (_D(4, 1, 2, 2, 1, 3),), {}),
+    "two taps for each phase": ((2, 5, 4), (6, 4, 5), (_D(6, 1, 5, 4, 1, 3),), {}),
+    "reversed": ((2, 5, 4), (5, 4, 5), (_D(5, 1, 4, 3, 1, 3, True),), {}),
+    "as many strides as holes": ((2, 5, 4), (5, 4, 5), (_D(5, 3, 3, 3, 1, 3),), {}),
+    "a part of the strides": ((2, 9, 4), (5, 4, 5), (_D(5, 2, 3, 3, 1, 6),), {}),
+    "more strides than holes": ((2, 9, 4), (5, 4, 5), (_D(5, 6, 3, 3, 1, 3),), {}),
+    "strides in four phases": ((2, 9, 4), (9, 4, 5), (_D(9, 3, 3, 3, 1, 4),), {}),
+    "strides in more phases": ((2, 9, 4), (9, 4, 5), (_D(9, 3, 3, 3, 1, 5),), {}),
+    "strides in more phases, of few features": ((2, 9, 4), (12, 4, 1), (_D(12, 4, 3, 3, 1, 6),), {}),
+    "a dilated window": ((2, 9, 4), (4, 4, 5), (_D(4, 1, 3, 3, 2, 3),), {}),
+    "a dilated window that misses phases": ((2, 9, 4), (4, 4, 5), (_D(4, 1, 3, 3, 2, 4),), {}),
+    "a window dilated as the image": ((2, 9, 4), (4, 4, 5), (_D(4, 1, 3, 3, 3, 3),), {}),
+    "a window dilated more": ((2, 9, 4), (4, 4, 5), (_D(4, 2, 3, 3, 6, 4),), {}),
+    "padding cut away": ((2, 9, 4), (4, 4, 5), (_D(4, 1, -3, -5, 1, 3),), {}),
+    "all elements cut away": ((2, 3, 4), (4, 4, 5), (_D(4, 1, -8, 20, 1, 3),), {}),
+    "fewer results than phases": ((2, 2, 4), (5, 4, 5), (_D(5, 1, 3, 0, 1, 4),), {}),
+    "one result": ((2, 2, 4), (5, 4, 5), (_D(5, 3, 0, 0, 1, 4),), {}),
+    "one pixel": ((3, 1, 4), (5, 4, 5), (_D(5, 1, 4, 4, 1, 3),), {}),
+    "no image": ((0, 3, 4), (5, 4, 5), (_D(5, 1, 4, 4, 1, 3),), {}),
+    "no pixel": ((2, 0, 4), (5, 4, 5), (_D(5, 1, 4, 4, 1, 3),), {}),
+    "no input features": ((2, 3, 0), (5, 0, 5), (_D(5, 1, 4, 4, 1, 3),), {}),
+    "no result": ((2, 2, 4), (5, 4, 5), (_D(5, 1, 0, 0, 1, 3),), {}),
+    "few features": ((2, 6, 7, 8), (4, 4, 8, 3), (_D(4, 1, 2, 2, 1, 2),) * 2, {}),
+    "few features, results left out": ((2, 6, 7, 8), (4, 4, 8, 3), (_D(4, 1, 3, 3, 1, 2), _D(4, 1, 3, 2, 1, 2)), {}),
+    "more features": ((2, 6, 7, 8), (4, 4, 8, 9), (_D(4, 1, 2, 2, 1, 2),) * 2, {}),
+    "unequal phases": ((2, 6, 7, 8), (3, 5, 8, 9), (_D(3, 1, 1, 2, 1, 2), _D(5, 1, 2, 2, 1, 3)), {}),
+    "many phases": ((2, 3, 5), (64, 5, 2), (_D(64, 1, 24, 24, 1, 16),), {}),
+    "phases that stride over elements": ((2, 40, 4), (9, 4, 5), (_D(9, 7, 5, 30, 1, 8),), {}),
+    "nine convolutions": ((2, 6, 5, 4), (4, 3, 4, 5), (_D(4, 1, 3, 3, 2, 3), _D(3, 1, 2, 2, 2, 3)), {}),
+    "more, as groups of phases": ((2, 5, 4, 4), (7, 5, 4, 5), (_D(7, 1, 9, 9, 3, 4), _D(5, 1, 2, 2, 2, 3)), {}),
+    "groups of as many taps": ((2, 5, 6, 2), (8, 8, 2, 3), (_D(8, 1, 9, 9, 3, 4), _D(8, 1, 9, 9, 3, 4)), {}),
+    "groups of phases far apart": ((1, 9, 7, 2), (7, 7, 2, 3), (_D(7, 1, 9, 9, 3, 5), _D(7, 1, 9, 9, 4, 5)), {}),
+    "groups that stride": ((2, 60, 3), (40, 3, 2), (_D(40, 11, 17, 20, 1, 12),), {}),
+    "groups of overlapping windows": ((2, 60, 3), (80, 3, 2), (_D(80, 3, 17, 20, 11, 20),), {}),
+    "groups, phases without taps": ((1, 30, 30, 3), (3, 4, 3, 4), (_D(3, 7, 1, 1, 1, 8), _D(4, 9, 1, 1, 1, 8)), {}),
+    "groups, padding cut away": ((1, 30, 4), (32, 4, 3), (_D(32, 1, -30, -40, 5, 16),), {}),
+    "groups, reversed": ((1, 9, 8, 2), (7, 5, 2, 3), (_D(7, 1, 9, 4, 3, 5, True), _D(5, 1, 9, 9, 4, 5)), {}),
+    "groups of a depthwise": ((2, 9, 8, 6), (7, 5, 1, 6), (_D(7, 1, 9, 4, 3, 5), _D(5, 1, 9, 9, 4, 5)), {"groups": 6}),
+    "groups of groups": ((2, 9, 8, 6), (7, 5, 2, 9), (_D(7, 1, 9, 4, 3, 5), _D(5, 1, 9, 9, 4, 5)), {"groups": 3}),
+    "groups, batches": ((4, 9, 8, 3), (7, 5, 3, 4), (_D(7, 1, 9, 4, 3, 5), _D(5, 1, 9, 9, 4, 5)), {"batches": 2}),
+    "groups, s8 to s32": ((1, 99, 61), (99, 61, 40), (_D(99, 1, 9, 4, 5, 32),), {"dtype": "s8", "result": "s32"}),
+    "a zero for a tap": ((1, 3, 3, 2, 3, 2), (3, 3, 3, 3, 2, 3), (_D(3, 1, 1, 2, 1, 2),) * 4, {}),
+    "strides as far as holes, volumes": ((1, 12, 12, 12, 2), (1, 1, 1, 2, 3), (_D(1, 63, 0, 0, 1, 64),) * 3, {}),
+    "one phase": ((1, 2, 2, 4), (1, 1, 4, 5), (_D(1, 1, 2, 3, 1, 5), _D(1, 1, -3, -1, 1, 6)), {}),
+    "one phase beside many": ((2, 3, 3, 4), (1, 4, 4, 5), (_D(1, 1, 2, 3, 1, 5), _D(4, 1, 2, 3, 1, 4)), {}),
+    "phases in tiles": ((1, 9, 10, 16), (6, 6, 16, 16), (_D(6, 1, 3, 3, 1, 2),) * 2, {}),
+    "three dimensions": ((1, 3, 4, 3, 2), (4, 3, 2, 2, 3), (_D(4, 1, 2, 2, 1, 2), _D(3), _D(2, 1, 1, 1, 1, 3)), {}),
+    "depthwise": ((2, 5, 6, 9), (3, 3, 1, 9), (_D(3, 1, 2, 2, 1, 2),) * 2, {"groups": 9}),
+    "depthwise in 16 phases": ((2, 3, 4, 6), (8, 8, 1, 6), (_D(8, 1, 5, 5, 1, 4),) * 2, {"groups": 6}),
+    "depthwise in more phases": ((2, 3, 4, 6), (10, 10, 1, 6), (_D(10, 1, 5, 5, 1, 5),) * 2, {"groups": 6}),
+    "depthwise with a window dilated": ((2, 9, 6), (3, 1, 6), (_D(3, 1, 2, 2, 2, 2),), {"groups": 6}),
+    "groups": ((2, 5, 6, 6), (4, 4, 2, 9), (_D(4, 1, 2, 2, 1, 2),) * 2, {"groups": 3}),
+    "groups of a few": ((2, 5, 6, 8), (4, 4, 2, 8), (_D(4, 1, 2, 2, 1, 2),) * 2, {"groups": 4}),
+    "groups of one result": ((2, 5, 6, 8), (8, 4, 4, 2), (_D(8, 1, 2, 2, 1, 4), _D(4)), {"groups": 2}),
+    "batch groups": ((4, 5, 6, 3), (4, 4, 3, 6), (_D(4, 1, 2, 2, 1, 2),) * 2, {"batches": 2}),
+    "batch groups of one": ((5, 5, 6, 3), (4, 4, 3, 5), (_D(4, 1, 2, 2, 1, 2),) * 2, {"batches": 5}),
+    "both dilated, strided, reversed": ((2, 6, 3), (5, 3, 4), (_D(5, 2, 3, 4, 3, 4, True),), {}),
+    "f64": ((2, 5, 4), (6, 4, 5), (_D(6, 1, 4, 4, 1, 3),), {"dtype": "f64"}),
+    "f16": ((2, 5, 4), (6, 4, 5), (_D(6, 1, 4, 4, 1, 3),), {"dtype": "f16"}),
+    "bf16 to f32": ((2, 5, 4), (6, 4, 5), (_D(6, 1, 4, 4, 1, 3),), {"dtype": "bf16", "result": "f32"}),
+    "s32": ((2, 5, 4), (6, 4, 5), (_D(6, 1, 4, 4, 1, 3),), {"dtype": "s32"}),
+    "s64": ((2, 5, 4), (6, 4, 5), (_D(6, 1, 4, 4, 1, 3),), {"dtype": "s64"}),
+    "s8": ((2, 5, 4), (6, 4, 5), (_D(6, 1, 4, 4, 1, 3),), {"dtype": "s8"}),
+    "s8 to s32 in pairs": ((2, 20, 61), (6, 61, 40), (_D(6, 1, 4, 4, 1, 3),), {"dtype": "s8", "result": "s32"}),
+    "s8 to s32, long": ((2, 20, 160), (4, 160, 9), (_D(4, 1, 2, 2, 1, 2),), {"dtype": "s8", "result": "s32"}),
+    "s8 to f32": ((2, 5, 4), (6, 4, 5), (_D(6, 1, 4, 4, 1, 3),), {"dtype": "s8", "result": "f32"}),
+    "pred": ((2, 5, 4), (6, 4, 5), (_D(6, 1, 4, 4, 1, 3),), {"dtype": "pred"}),
+    "c64": ((2, 5, 4), (6, 4, 5), (_D(6, 1, 4, 4, 1, 3),), {"dtype": "c64"}),
+}  # fmt: skip
+"""Image, kernel and window, by the name of the case."""
+
+
+def holes(
+    image: tuple[int, ...], kernel: tuple[int, ...], window: tuple[WindowDimension, ...], given: dict[str, Any]
+) -> Module:
+    b, rank, dtype = Builder("holes"), len(window), given.get("dtype", "f32")
+    spatial = tuple(range(1, rank + 1))
+    x, w = (b.parameter(i, Shape(dtype, dims)) for i, dims in enumerate((image, kernel)))
+    n = ConvolutionDimensionNumbers(0, rank + 1, spatial, rank, rank + 1, tuple(range(rank)), 0, rank + 1, spatial)
+    groups = {"feature_group_count": given.get("groups", 1), "batch_group_count": given.get("batches", 1)}
+    result = given.get("result", dtype)
+    return b.module(b.op("convolution", x, w, element_type=result, window=Window(window), dim_labels=n, **groups))
+
+
+@pytest.mark.parametrize("case", HOLES)
+def test_holes(case: str) -> None:
+    """Of the image, which take no part: an infinite weight over one gives no NaN."""
+    image, kernel, window, given = HOLES[case]
+    rng, dtype = np.random.default_rng(len(case)), given.get("dtype", "f32")
+    arguments = [numbers(rng, dtype, dims, special) for dims, special in ((image, 0.01), (kernel, 0.05))]
+    module = holes(image, kernel, window, given)
+    (expected,) = evaluate(module, *arguments)
+    differential(module, *arguments, expected=[expected])
+    options = xla_wasm.Options(target="relaxed-simd", threads=True)
+    (actual,) = xla_wasm.load(xla_wasm.compile(module, options), threads=2).run(*arguments)
+    assert_same(actual, expected)
+
+
+def test_a_tap_that_a_phase_lacks_meets_no_element(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With all phases in one convolution: neither beside those that others read, nor behind the image."""
+    monkeypatch.setattr(canonical_phases, "_MOST", 1)
+    for low, high in ((0, 1), (0, 4), (3, -3), (-2, 9)):
+        module = holes((1, 6, 3), (3, 3, 2), (_D(3, 5, low, high, 1, 2),), {})
+        image = np.full((1, 6, 3), np.inf, np.float32)
+        differential(module, image, np.ones((3, 3, 2), np.float32), targets=BOTH)
+
+
+@pytest.mark.parametrize("case", ["groups that stride", "more, as groups of phases", "groups of groups"])
+def test_holes_as_in_xla(case: str) -> None:
+    """Of whole numbers."""
+    image, kernel, window, given = HOLES[case]
+    x, w = (numbers(np.random.default_rng(i), "f32", dims) for i, dims in enumerate((image, kernel)))
+    letters = "DHW"[-len(window) :]
+    expected = lax.conv_general_dilated(
+        jnp.asarray(x),
+        jnp.asarray(w),
+        [side.stride for side in window],
+        [(side.padding_low, side.padding_high) for side in window],
+        [side.base_dilation for side in window],
+        [side.window_dilation for side in window],
+        (f"N{letters}C", f"{letters}IO", f"N{letters}C"),
+        given.get("groups", 1),
+    )
+    assert_same(run(holes(image, kernel, window, given), x, w)[0], np.asarray(expected))
+
+
+FEW: dict[str, tuple[tuple[int, ...], tuple[int, ...], tuple[WindowDimension, ...], int, int]] = {
+    "as many as may be": ((1, 8, 8, 8), (5, 5, 8, 8), (_D(5, 2, 2, 2, 1, 3),) * 2, 1, 9),
+    "more": ((1, 8, 8, 8), (7, 7, 8, 8), (_D(7, 1, 9, 9, 3, 4),) * 2, 1, 8),
+    "as many of phases alone": ((1, 8, 8, 8), (4, 4, 1, 8), (_D(4, 1, 2, 2, 1, 4),) * 2, 8, 16),
+    "more phases than may be alone": ((1, 8, 8, 8), (5, 5, 1, 8), (_D(5, 1, 2, 2, 1, 5),) * 2, 8, 2),
+    "many taps": ((1, 2, 2, 4), (64, 64, 4, 5), (_D(64, 1, 94, 94, 3, 64),) * 2, 1, 1),
+    "three dimensions": ((1, 3, 3, 3, 4), (8, 8, 8, 4, 5), (_D(8, 1, 10, 10, 3, 8),) * 3, 1, 8),
+    "five dimensions": ((1, 2, 2, 2, 2, 2, 3), (3, 3, 3, 3, 3, 3, 3), (_D(3, 1, 1, 1, 1, 2),) * 5, 1, 8),
+    "seven": ((1, *(2,) * 7, 1), (*(3,) * 7, 1, 1), (_D(3, 1, 1, 1, 1, 2),) * 7, 1, 8),
+    "strides nearly as far as holes": ((1, 24, 24, 4), (3, 3, 4, 5), (_D(3, 63, 1, 1, 1, 64),) * 2, 1, 4),
+    "holes without end": ((1, 3, 4), (2, 4, 5), (_D(2, 1, 1, 1, 1, 10**6),), 1, 1),
+}
+
+
+@pytest.mark.parametrize("case", FEW)
+def test_few_convolutions_are_left(case: str) -> None:
+    """However many phases there are, so that the module is not long."""
+    image, kernel, window, groups, most = FEW[case]
+    traced = trace(holes(image, kernel, window, {"groups": groups}), xla_wasm.Options())
+    made = sum(x.opcode == "convolution" for x in traced.module.entry.instructions)
+    assert made == most
+    assert len(traced.artifact.wasm) < 80_000
+
+
+def test_a_hole_takes_no_part_in_padding_either() -> None:
+    """Zeros are multiplied at the places of the padding where elements would go on; between them nothing is."""
+    b = Builder("padding")
+    x, w = b.parameter(0, Shape("f32", (1, 2, 1))), b.constant(Shape("f32", (2, 1, 1)), [np.inf, 1])
+    n = ConvolutionDimensionNumbers(0, 2, (1,), 1, 2, (0,), 0, 2, (1,))
+    module = b.module(b.op("convolution", x, w, window=Window((_D(2, 1, 3, 2, 1, 2),)), dim_labels=n))
+    (actual,) = run(module, np.array([[[2], [3]]], np.float32))
+    nan, inf = np.nan, np.inf
+    # the places are -3 to 4: a pixel at 0 and 2, padding beside it at -2 and 4
+    np.testing.assert_array_equal(actual.ravel(), [0, nan, 2, inf, 3, inf, 0])
+    differential(module, np.array([[[2], [3]]], np.float32), targets=BOTH)

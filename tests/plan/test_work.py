@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 from tests.support import seeds
 from xla_wasm.compiler import trace
@@ -105,6 +106,65 @@ def test_a_vector_as_long_as_there_are_rows() -> None:
     dear = work(lower(lambda x, y: (y * jnp.tanh(x)).sum(1), np.zeros(64, np.float32), np.zeros((64, 64), np.float32)))
     cheap = work(lower(lambda x, y: (y * x).sum(1), np.zeros(64, np.float32), np.zeros((64, 64), np.float32)))
     assert dear < 1.5 * cheap
+
+
+HOLES = {
+    "a tap for each phase": (2, 2, 8, 2, 16, 16),
+    "four taps": (2, 4, 8, 2, 16, 16),
+    "few features": (2, 4, 16, 2, 16, 3),
+    "large strides": (8, 16, 4, 2, 16, 8),
+    "sound": (256, 1024, 16, 1, 16, 1),
+    "volumes": (4, 8, 4, 3, 8, 8),
+}
+"""Stride, window, size of the image and its dimensions, channels of it and of the result."""
+
+
+@pytest.mark.parametrize("case", HOLES)
+def test_holes_of_transposed_convolutions_are_not_multiplied(case: str) -> None:
+    """It computes no more than a plain convolution with as many products."""
+    stride, window, size, rank, inputs, outputs = HOLES[case]
+    x = np.zeros((1, *[size] * rank, inputs), np.float32)
+    w = np.zeros((*[window] * rank, inputs, outputs), np.float32)
+    made = work(lower(lambda x, w: lax.conv_transpose(x, w, (stride,) * rank, "SAME"), x, w))
+    y = np.zeros((1, *[size * stride] * rank, inputs), np.float32)
+    v = np.zeros((*[window // stride] * rank, inputs, outputs), np.float32)
+    numbers = {1: ("NHC", "HIO", "NHC"), 2: ("NHWC", "HWIO", "NHWC"), 3: ("NDHWC", "DHWIO", "NDHWC")}[rank]
+    plain = work(
+        lower(lambda y, v: lax.conv_general_dilated(y, v, (1,) * rank, "SAME", dimension_numbers=numbers), y, v)
+    )
+    assert made < 1.2 * plain
+
+
+@pytest.mark.parametrize("stride, holes", [(4, 5), (7, 8), (9, 8)])
+def test_results_between_strides_are_not_computed(stride: int, holes: int) -> None:
+    """Of a window of two taps for each result: it computes about as much as a plain convolution of as many results."""
+    x, w = np.zeros((1, 64, 16), np.float32), np.zeros((2 * holes, 16, 16), np.float32)
+    numbers, padding = ("NHC", "HIO", "NHC"), [(holes, holes)]
+
+    def resampled(x: Any, w: Any) -> Any:
+        return lax.conv_general_dilated(x, w, (stride,), padding, (holes,), dimension_numbers=numbers)
+
+    y = np.zeros((1, 64 * holes // stride + 1, 16), np.float32)
+    plain = lower(
+        lambda y, v: lax.conv_general_dilated(y, v, (1,), "SAME", dimension_numbers=numbers), y, np.zeros_like(w[:2])
+    )
+    assert work(lower(resampled, x, w)) < 3 * work(plain)
+
+
+@pytest.mark.parametrize("channels, groups, most", [(8, 1, 1.2), (32, 32, 2)], ids=["dense", "depthwise"])
+def test_holes_of_gradients_are_not_multiplied(channels: int, groups: int, most: float) -> None:
+    """Of a strided convolution: its gradients compute about as much as it does itself."""
+    x, w = np.zeros((1, 32, 32, channels), np.float32), np.zeros((4, 4, channels // groups, channels), np.float32)
+    g = np.zeros((1, 16, 16, channels), np.float32)
+
+    def convolution(x: Any, w: Any) -> Any:
+        labels = ("NHWC", "HWIO", "NHWC")
+        return lax.conv_general_dilated(x, w, (2, 2), "SAME", dimension_numbers=labels, feature_group_count=groups)
+
+    once = work(lower(convolution, x, w))
+    for number in (0, 1):
+        gradient = lower(lambda x, w, g, number=number: jax.vjp(convolution, x, w)[1](g)[number], x, w, g)
+        assert work(gradient) < most * once, number
 
 
 @pytest.mark.parametrize("seed", range(seeds.count(15, 60)))

@@ -22,6 +22,8 @@ BOUNDS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ("ops.conv.plan", "_LEAST", (4, NEVER)),
     ("ops.conv.plan", "_FEW", (1,)),
     ("ops.conv.plan", "_MAX_SUMS", (1, 64)),
+    ("ops.conv.canonical_phases", "_MOST", (1, NEVER)),
+    ("ops.conv.canonical_phases", "_MOST_ALONE", (0, NEVER)),
     ("ops.conv.lower_depthwise", "_TAPS", (1, 9)),
     ("ops.dot.canonical_integers", "_PRODUCTS", (1, NEVER)),
     ("ops.dot.canonical_integers", "_LENGTH", (1,)),

@@ -72,6 +72,9 @@ class Marks(NamedTuple):
     winograd: int = 0
     """Of a convolution: in tiles of how many results a side its products may be taken; the caller decides.
     `passes/given.py` sets it, `ops/conv/plan.py` reads it."""
+    interleaved: bool = False
+    """Of an array with the results of convolutions, in their order of dimensions. `ops/conv/canonical_phases.py` sets
+    it, `passes/sink.py` reads it."""
     stored_leaves: tuple[tuple[tuple[int, ...], str], ...] = ()
     """Of a parameter of the entry: the indices of the leaves that are stored in a format, with its name.
     `passes/given.py` sets it, `passes/weight_formats.py` reads it."""

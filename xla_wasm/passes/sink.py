@@ -45,7 +45,8 @@ class _Sinking:
         if x.opcode != "transpose":
             return None
         (o,) = x.operands
-        return x.attrs["dimensions"] if o.opcode == "convolution" or o in self.images else None
+        is_image = o.opcode == "convolution" or o.marks.interleaved or o in self.images
+        return x.attrs["dimensions"] if is_image else None
 
     def sunk(
         self, w: Writer, x: Instruction, order: tuple[int, ...], *operands: Instruction, **attrs: object

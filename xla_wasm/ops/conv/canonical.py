@@ -3,10 +3,12 @@ that have kernels of their own, without padding too."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 from ...dataclass import replace
 from ...hlo.attrs import ConvolutionDimensionNumbers, PaddingDimension, Window, WindowDimension
+from ...hlo.index_map import Dims
 from ...hlo.ir import Instruction
 from ...hlo.types import PAIRED
 from ...writing.writer import Rule, Writer
@@ -34,6 +36,7 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
     canonical = _conv_labels(rank)
     groups = x.attrs["feature_group_count"]
     padded = any(padding(side) != PaddingDimension() for side in window)
+    holes = any(side.base_dilation > 1 for side in window)
     reversed_ = any(side.window_reversal for side in window)
     batch_groups = x.attrs["batch_group_count"]
     operands, sums = product_types(x)
@@ -43,6 +46,7 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
         and not reversed_
         and batch_groups == 1
         and same_type
+        and not holes
         and (not padded or depthwise(x) or winograd_tile(x))
     ):
         return x
@@ -78,26 +82,42 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
     dims = (1,) * (len(order) - rank) + x.shape.dimensions
     out = tuple([dims[d] for d in order])
     bare = tuple([replace(side, window_reversal=False) for side in window])
-    shape = sums, image.shape.dimensions, kernel.shape.dimensions, out, groups, bare
-    if padded and depthwise_of(*shape) is None and not winograd_tile_of(x.marks.winograd, *shape):
-        zero = w.scalar(image.shape.element_type, 0)
-        zero.name = f"{x.name}.zero"
-        image = w.pad(image, zero, [PaddingDimension(), *map(padding, window), PaddingDimension()])
-        bare = tuple([WindowDimension(side.size, side.stride, window_dilation=side.window_dilation) for side in window])
-    if operands == PAIRED:
-        image, kernel = even(w, image, image.shape.rank - 1), even(w, kernel, kernel.shape.rank - 2)
-        image, kernel = w.convert(image, operands), w.convert(kernel, operands)
-    made = w.again(
-        x,
-        image,
-        kernel,
-        dtype=sums,
-        window=Window(bare),
-        dim_labels=canonical,
-        feature_group_count=groups,
-        batch_group_count=1,
-    )
-    return w.reshape(w.transpose_back(w.convert(made, dtype), order), x.shape.dimensions)
+
+    def convolve(
+        image: Instruction, kernel: Instruction, out: Dims, groups: int, window: Sequence[WindowDimension]
+    ) -> Instruction:
+        """A convolution of operands in canonical order, with results of `out`."""
+        shape = sums, image.shape.dimensions, kernel.shape.dimensions, out, groups, window
+        padded = any(side.padding_low or side.padding_high for side in window)
+        if padded and depthwise_of(*shape) is None and not winograd_tile_of(x.marks.winograd, *shape):
+            zero = w.scalar(image.shape.element_type, 0)
+            zero.name = f"{x.name}.zero"
+            image = w.pad(image, zero, [PaddingDimension(), *map(padding, window), PaddingDimension()])
+            window = [WindowDimension(side.size, side.stride, window_dilation=side.window_dilation) for side in window]
+        if operands == PAIRED and groups == 1:
+            image, kernel = even(w, image, image.shape.rank - 1), even(w, kernel, kernel.shape.rank - 2)
+            image, kernel = w.convert(image, operands), w.convert(kernel, operands)
+        elif operands == PAIRED:
+            image, kernel = w.convert(image, sums), w.convert(kernel, sums)
+        made = w.again(
+            x,
+            image,
+            kernel,
+            dtype=sums,
+            window=Window(tuple(window)),
+            dim_labels=canonical,
+            feature_group_count=groups,
+            batch_group_count=1,
+        )
+        return w.convert(made, dtype)
+
+    if holes:
+        from .canonical_phases import in_phases  # few convolutions have holes
+
+        made = in_phases(w, image, kernel, out, groups, bare, convolve)
+    else:
+        made = convolve(image, kernel, out, groups, bare)
+    return w.reshape(w.transpose_back(made, order), x.shape.dimensions)
 
 
 def _with_depth(n: ConvolutionDimensionNumbers) -> ConvolutionDimensionNumbers:

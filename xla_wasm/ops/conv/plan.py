@@ -133,7 +133,7 @@ def depthwise_of(
     """As `depthwise`, of a convolution with these dimensions in canonical order: with results, and without
     reversal."""
     features, inputs = kernel[-1], kernel[-2]
-    if not window or dtype not in PRODUCT_TYPES or not _is_thin(dtype, inputs, features, groups):
+    if not window or dtype not in PRODUCT_TYPES or not is_thin(dtype, inputs, features, groups):
         return None
     if any(w.base_dilation != 1 for w in window):
         return None
@@ -152,7 +152,7 @@ def depthwise_of(
     return found if walks or not found.walks else None
 
 
-def _is_thin(dtype: str, inputs: int, features: int, groups: int) -> bool:
+def is_thin(dtype: str, inputs: int, features: int, groups: int) -> bool:
     """Returns True if groups have one feature, or so few that shuffles of vectors bring those of the image to the lanes
     of the result."""
     outputs = features // groups

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import product
 from math import prod
 from typing import Any
 
@@ -23,12 +24,24 @@ def _convolve(x: Array, kernel: Array, window: Window, out: tuple[int, ...]) -> 
     if 0 not in x.shape and 0 not in kernel.shape and 0 not in out:
         x = np.moveaxis(x, 1, 2)
         flat = kernel.reshape(*kernel.shape[:3], -1)
-        for k, (positions, valid) in enumerate(window_elements(window.dimensions, x.shape[3:], out)):
-            # Where all is padding, too: 0 times an infinite weight is NaN.
+        offsets = product(*(range(w.size) for w in window.dimensions))
+        elements = window_elements(window.dimensions, x.shape[3:], out)
+        for k, (offset, (positions, valid)) in enumerate(zip(offsets, elements)):
+            # Where all is padding, too: 0 times an infinite weight is NaN. Holes take no part.
             taps: Any = (slice(None), slice(None), slice(None), *positions)
             part = np.where(valid, x[taps], 0).astype(x.dtype).reshape(groups, inputs, -1)
-            result += flat[:, :, :, k] * part if inputs == 1 else np.matmul(flat[:, :, :, k], part)
+            products = flat[:, :, :, k] * part if inputs == 1 else np.matmul(flat[:, :, :, k], part)
+            np.add(result, products, out=result, where=np.tile(_meets(window, offset, out), batch))
     return np.moveaxis(result.reshape(groups, outputs, batch, *out), 1, 2)
+
+
+def _meets(window: Window, offset: Sequence[int], out: Sequence[int]) -> Array:
+    """For one window element, whether at each output it meets an element or padding beside the holes, [prod(out)]."""
+    met = np.ones((1,) * len(out), np.bool_)
+    for d, (w, k, count) in enumerate(zip(window.dimensions, offset, out)):
+        places = np.arange(count) * w.stride + k * w.window_dilation - w.padding_low
+        met = met & (places % w.base_dilation == 0).reshape([-1 if i == d else 1 for i in range(len(out))])
+    return np.broadcast_to(met, out).reshape(-1)
 
 
 def _convolution(instr: Instruction, operands: list[Value], call: Any) -> Value:
