@@ -183,6 +183,24 @@ const both = {
     exe.dispose();
   },
 
+  async 'a run that is ended in an inner loop leaves nothing behind'({ load }, at, worker) {
+    const exe = await load(at('nest.wasm'), { worker });
+    for (const step of [1, 3, 9]) {
+      const stop = new AbortController();
+      const run = exe.runAsync(0, 0, { signal: stop.signal });
+      setTimeout(() => stop.abort(), 40);
+      await rejects(() => run, 'AbortError');
+      const [x, count] = await exe.runAsync(0, step);
+      same([x[0], count[0]], [27, 44], `in steps of ${step}`);
+    }
+    exe.dispose();
+    if (worker) return; // another worker would have to begin within the time
+    const hurried = await load(at('nest.wasm'), { timeout: 1 });
+    await rejects(() => hurried.runAsync(0, 0), 'LimitError');
+    const [x, count] = await hurried.runAsync(0, 1);
+    same([x[0], count[0]], [27, 44], 'in time');
+  },
+
   async 'functions of the host'({ load }, at, worker) {
     const exe = await load(at('calls.wasm'), {
       worker,

@@ -34,7 +34,7 @@ FILES = [
 @pytest.fixture
 def single_trips(monkeypatch: pytest.MonkeyPatch) -> None:
     """Has each call of a kernel make one trip."""
-    monkeypatch.setattr(pieces, "_STATEMENTS", 1)
+    monkeypatch.setattr(pieces, "STATEMENTS", 1)
 
 
 @pytest.mark.usefixtures("single_trips")
@@ -105,7 +105,7 @@ def kernel(trips: int, *, inner: int = 1, outside: bool = False) -> Builder:
 
 
 def test_pieces_grow_as_their_trips_become_short() -> None:
-    most = pieces._STATEMENTS
+    most = pieces.STATEMENTS
     assert piece_of(kernel(1000, inner=most)) == 1
     assert piece_of(kernel(1000, inner=most // 100)) in range(20, 101)
     assert piece_of(kernel(1000)) == 1000
@@ -113,7 +113,7 @@ def test_pieces_grow_as_their_trips_become_short() -> None:
 
 
 def test_what_stores_outside_of_its_range_is_called_once() -> None:
-    assert piece_of(kernel(1000, inner=pieces._STATEMENTS, outside=True)) == 1000
+    assert piece_of(kernel(1000, inner=pieces.STATEMENTS, outside=True)) == 1000
 
 
 def piece_of(b: Builder) -> int:

@@ -62,6 +62,12 @@ def test_batches_beside_computed_places(block: int) -> None:
     assert not any(found), "\n".join(filter(None, found))
 
 
+@pytest.mark.parametrize("block", range(seeds.count(20, 300) // BLOCKS))
+def test_updates_in_place(block: int) -> None:
+    found = [_judged("updates", seed, memory=True) for seed in range(block * BLOCKS, (block + 1) * BLOCKS)]
+    assert not any(found), "\n".join(filter(None, found))
+
+
 @pytest.mark.parametrize("seed", [19793])
 def test_rounding_decides_where_a_loop_forgets_its_start(seed: int) -> None:
     """x + sin(x) leads to pi, where its derivative is what rounding has left of 1 + cos(x): no change of x shows

@@ -496,3 +496,74 @@ ENTRY main {
     assert np.isnan(
         differential(Module.from_text(text), np.ones((1, 2, 1), np.float32), weights, targets=[target])[0]
     ).all()
+
+
+@targets
+def test_counted_places_of_which_some_lie_outside(target: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The kernel's check asked for the bounds of a loop's variable that a condition compares, and then again for
+    them."""
+    monkeypatch.setenv("XLA_WASM_VERIFY", "1")
+    text = """HloModule places
+set { a = u8[] parameter(0)
+  ROOT b = u8[] parameter(1) }
+ENTRY main {
+  x = u8[3,40] parameter(0)
+  y = u8[8,40] parameter(1)
+  i = s32[8,1] iota(), iota_dimension=0
+  ROOT r = u8[3,40] scatter(x, i, y), update_window_dims={1}, inserted_window_dims={0},
+    scatter_dims_to_operand_dims={0}, index_vector_dim=1, to_apply=set
+}"""
+    differential(
+        Module.from_text(text), numbers(3, 40, dtype=np.uint8), numbers(8, 40, dtype=np.uint8), targets=[target]
+    )
+
+
+@targets
+def test_a_loop_updates_what_an_outer_loop_carries_and_reads_that_as_it_was(target: str) -> None:
+    """The inner loop's second trip read what the first one had written: its end leads back to what reads the array."""
+    text = """HloModule loops
+inner {
+  c = (f32[130], f32[130], s32[]) parameter(0)
+  x = f32[130] get-tuple-element(c), index=0
+  y = f32[130] get-tuple-element(c), index=1
+  i = s32[] get-tuple-element(c), index=2
+  zero = s32[] constant(0)
+  one = s32[] constant(1)
+  a = f32[1] dynamic-slice(y, zero), dynamic_slice_sizes={1}
+  b = f32[1] add(a, a)
+  u = f32[130] dynamic-update-slice(x, b, zero)
+  j = s32[] add(i, one)
+  ROOT t = (f32[130], f32[130], s32[]) tuple(u, y, j)
+}
+twice {
+  c = (f32[130], f32[130], s32[]) parameter(0)
+  i = s32[] get-tuple-element(c), index=2
+  two = s32[] constant(2)
+  ROOT r = pred[] compare(i, two), direction=LT
+}
+outer {
+  c = (f32[130], s32[]) parameter(0)
+  x = f32[130] get-tuple-element(c), index=0
+  i = s32[] get-tuple-element(c), index=1
+  zero = s32[] constant(0)
+  one = s32[] constant(1)
+  t = (f32[130], f32[130], s32[]) tuple(x, x, zero)
+  w = (f32[130], f32[130], s32[]) while(t), body=inner, condition=twice
+  y = f32[130] get-tuple-element(w), index=0
+  j = s32[] add(i, one)
+  ROOT r = (f32[130], s32[]) tuple(y, j)
+}
+again {
+  c = (f32[130], s32[]) parameter(0)
+  i = s32[] get-tuple-element(c), index=1
+  two = s32[] constant(2)
+  ROOT r = pred[] compare(i, two), direction=LT
+}
+ENTRY main {
+  x = f32[130] parameter(0)
+  zero = s32[] constant(0)
+  t = (f32[130], s32[]) tuple(x, zero)
+  w = (f32[130], s32[]) while(t), body=outer, condition=again
+  ROOT r = f32[130] get-tuple-element(w), index=0
+}"""
+    differential(Module.from_text(text), numbers(130) + 3, targets=[target])

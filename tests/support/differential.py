@@ -40,13 +40,20 @@ EACH = (*TUNED, "relaxed-simd for wasmtime")
 
 
 def run(
-    module: Module | str, *args: Any, host: Host | None = None, times: int = 1, untrusted: bool = False, **options: Any
+    module: Module | str,
+    *args: Any,
+    host: Host | None = None,
+    times: int = 1,
+    untrusted: bool = False,
+    outfeed: list[Any] | None = None,
+    **options: Any,
 ) -> list[Array]:
     """All results of a module, compiled with these options, in their order.
 
     `args` are all parameters in their order, those of `weights` and `state` (pairs of a parameter's number and a
     result's) included: they are set, and the results that are a state's next are read from there. Runs in wasmtime, so
-    many `times` from the same arguments, of which the last counts; or in `host`, once, if there is no state.
+    many `times` from the same arguments, of which the last counts; or in `host`, once, if there is no state. `outfeed`
+    gets what the last run puts out.
     """
     module = Module.from_text(module) if isinstance(module, str) else module
     artifact = xla_wasm.compile(module, xla_wasm.Options(**options))
@@ -61,10 +68,14 @@ def run(
         return host(artifact, inputs, held)
     threads = {"threads": 2} if options.get("threads") and not untrusted else {}
     executable = xla_wasm.load(artifact, untrusted=untrusted, **threads)
+    puts_out = any(request["kind"] == "outfeed" for request in artifact.manifest["requests"])
     for _ in range(times):
         for name, value in held.items():
             executable.set(name, value)
-        outputs = iter(executable.run(*inputs))
+        taken: list[Any] = []
+        outputs = iter(executable.run(*inputs, outfeed=taken if puts_out and outfeed is not None else None))
+    if outfeed is not None:
+        outfeed[:] = taken
     if not states:
         return list(outputs)
     count = len(result_leaves(module))

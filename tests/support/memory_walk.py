@@ -21,7 +21,7 @@ from xla_wasm.plan.buffer import Buffer, View
 from xla_wasm.plan.build import Setting, plan_module
 from xla_wasm.plan.kernel import KernelCache
 from xla_wasm.plan.memory import place
-from xla_wasm.plan.plan import Branch, Copy, Halt, Jump, Launch, Plan
+from xla_wasm.plan.plan import Ask, Branch, Copy, Halt, Jump, Launch, Plan, entries_of
 from xla_wasm.target import Target
 
 BASE = 4096
@@ -92,7 +92,7 @@ class Walk:
         assert np.array_equal(expected, found), f"{what} reads {view}, but something else lies there"
         return found.copy()
 
-    def kernel(self, step: Launch | Copy) -> None:
+    def kernel(self, step: Launch | Copy | Ask) -> None:
         outputs, inputs = step.arguments[: step.written], step.arguments[step.written :]
         if isinstance(step, Copy):
             (target,), (source,) = outputs, inputs
@@ -103,7 +103,7 @@ class Walk:
         scratch = [v for v in inputs if v.buffer.name == "row"]
         for number, view in enumerate(step.arguments):
             if number < step.written:
-                if step.func.name.startswith(UPDATES):
+                if isinstance(step, Launch) and step.func.name.startswith(UPDATES):
                     self.read(view, step.name)
                 clashes = [o for k, o in enumerate(outputs) if k != number and overlap(o, view)]
             elif view in scratch:
@@ -145,9 +145,14 @@ class Walk:
         for i, view in enumerate(self.plan.parameters):
             if i not in state and view.buffer not in self.plan.weights:
                 self.write(View(view.buffer, "u8", (view.buffer.bytes,), (1,)), "the host")
-        at, steps = 0, self.plan.entries
+        at, steps = 0, entries_of(self.plan.steps, joined=False)[0]
+        states = [self.plan.parameters[i] for i in state]
+        before = [self.read(view, "a state") for view in states]
         while not isinstance(step := steps[at], Halt):
-            if isinstance(step, Launch | Copy):
+            if isinstance(step, Ask):
+                same = all(np.array_equal(self.read(view, step.name), marks) for view, marks in zip(states, before))
+                assert same, f"{step.name}: the host may end the run, but a state has changed"
+            if isinstance(step, Launch | Copy | Ask):
                 self.kernel(step)
                 at += 1
                 continue

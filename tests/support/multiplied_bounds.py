@@ -49,9 +49,13 @@ BOUNDS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ("plan.cost", "MOST_IN_TILES", (0, NEVER)),
     ("plan.cost", "LONG_ROW", (1, NEVER)),
     ("plan.cost", "STEP", (0, 10000)),
+    ("plan.cost", "SMALL", (0, NEVER)),
+    ("plan.loops", "_EXECUTED", (NEVER, 0)),
+    ("plan.loops", "_WRITTEN", (NEVER, 0)),
+    ("plan.loops", "_COPIED", (NEVER, 0)),
     ("loop.interleave", "_CHAIN", (1, NEVER)),
     ("loop.pieces", "_CHUNK", (1,)),
-    ("loop.pieces", "_STATEMENTS", (1,)),
+    ("loop.pieces", "STATEMENTS", (1,)),
     ("loop.pieces", "_PATIENCE", (1,)),
     ("loop.pieces", "_LOOK", (1,)),
     ("assemble.driver", "_COPIED", (16,)),
@@ -83,6 +87,8 @@ TAKEN = {
     "ROW": ("plan.fit",),
     "MOST_IN_TILES": ("plan.elements",),
     "LONG_ROW": ("plan.elements",),
+    "SMALL": ("plan.planner", "plan.versions"),
+    "STATEMENTS": ("plan.loops",),
 }
 """The modules that import one by name."""
 

@@ -14,6 +14,7 @@ from playwright.sync_api import Page
 
 import xla_wasm
 from tests.support.js_calls import ENGINES, IN_A_PAGE
+from tests.support.nested_loops import stepwise
 from tests.support.node_host import nodes
 from tests.support.paths import ROOT
 from tests.support.processes import output
@@ -127,6 +128,7 @@ def site() -> Iterator[Site]:
         "big.wasm": big.wasm,
         "packed.wasm": big.wasm,
         "steps.wasm": compiled(STEPS, state=(("x", 1),)),
+        "nest.wasm": xla_wasm.compile(xla_wasm.jax.lower(stepwise, np.int32(0), np.int32(1))).wasm,
         "calls.wasm": compiled(CALLS, host_calls=("f",)),
         "feeds.wasm": compiled(FEEDS),
         "dynamic.wasm": compiled(DYNAMIC),

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from .ir import Block, Call, Func, If, Loop, Val
 
-_STATEMENTS = 1 << 20
+STATEMENTS = 1 << 20
 """The least number of statements in a piece: some hundred microseconds in the better code, beside which a call is
 nothing."""
 _PATIENCE = 1 << 27
@@ -31,7 +31,7 @@ def is_split(func: Func) -> bool:
 
 def piece(func: Func) -> int:
     """The trips of a piece; all of them where it is not the range alone that writes."""
-    return min(func.trips, _trips_of(func, _STATEMENTS)) if is_split(func) else func.trips
+    return min(func.trips, _trips_of(func, STATEMENTS)) if is_split(func) else func.trips
 
 
 def chunk(func: Func) -> int:
@@ -40,7 +40,7 @@ def chunk(func: Func) -> int:
     if not is_split(func):
         return 0
     least = _trips_of(func, _CHUNK)
-    most = max(least, _trips_of(func, _STATEMENTS))
+    most = max(least, _trips_of(func, STATEMENTS))
     trips = max(least, min(-(-func.trips // _CHUNKS), most))
     return trips if 2 * least <= func.trips else 0
 

@@ -176,7 +176,10 @@ class Facts:
         if op == "const":
             return (_number(val),) * 2
         if op == "induction":
-            return self.form_bounds(self.form(val)) or full if val.block in self.loops else full
+            if val.block not in self.loops:
+                return full
+            # What else is known of it says only that it is itself.
+            return self.form_bounds(Facts(self.loops, self.variables, {}).form(val)) or full
         if op == "ramp":
             return min(0, val.imm * (val.lanes - 1)), max(0, val.imm * (val.lanes - 1))
         if not val.args or op in _OPAQUE or any(a.dtype in COMPUTED for a in val.args):

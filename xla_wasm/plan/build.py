@@ -13,7 +13,8 @@ from .buffer import Data, View
 from .delay import delay_updates
 from .hoist import hoist
 from .kernel import KernelCache
-from .memory import live_ranges, share, share_carries
+from .loops import join_loops
+from .memory import live_ranges, share, share_copies
 from .plan import Halt, Launch, Plan, all_steps
 from .plan_builder import PlanBuilder
 from .planner import ComputationPlanner
@@ -48,7 +49,8 @@ def plan_module(module: Module, cache: KernelCache, lay: Callable[[Plan], None],
     delay_updates(plan)
     live_ranges(plan, setting.one_by_one)
     share(plan)
-    share_carries(plan)
+    share_copies(plan)
+    join_loops(plan, cache)
     live_ranges(plan, setting.one_by_one)
     if setting.one_by_one:
         bring_in_parts(plan)
@@ -77,7 +79,9 @@ def _build(module: Module, cache: KernelCache, setting: Setting) -> Plan:
         parameters += leaves
         builder.given |= {view.buffer for view in leaves}
         arguments.append(leaves)
-    results = list(ComputationPlanner(builder, entry, arguments, _numbered(entry, weights)).run())
+    numbers = _numbered(entry, weights)
+    others = [leaf for leaf in range(len(parameters)) if leaf not in state]
+    results = list(ComputationPlanner(builder, entry, arguments, numbers, _numbered(entry, others)).run())
     if state:
         _keep_state(builder, entry.root, parameters, results, state)
     for r, view in enumerate(results):
@@ -88,10 +92,10 @@ def _build(module: Module, cache: KernelCache, setting: Setting) -> Plan:
     return Plan(builder.steps, builder.buffers, parameters, results, set_once, replaced)
 
 
-def _numbered(entry: Computation, weights: Sequence[int]) -> dict[Instruction, int]:
-    """The weights as the entry reads them, counted from 1."""
+def _numbered(entry: Computation, chosen: Sequence[int]) -> dict[Instruction, int]:
+    """Some leaves of the parameters as the entry reads them, counted from 1."""
     leaves = [(p, index) for p in entry.parameters for index, _ in p.shape.leaves()]
-    numbers = {leaves[leaf]: number for number, leaf in enumerate(weights, 1)}
+    numbers = {leaves[leaf]: number for number, leaf in enumerate(chosen, 1)}
     return {x: numbers[leaf_of(x)] for x in entry.instructions if numbers and leaf_of(x) in numbers}
 
 

@@ -49,6 +49,9 @@ each row."""
 STEP = 40
 """A step of the program: the indirect call, the kernel's pointers, and loops that begin and end."""
 
+SMALL = 256
+"""Bytes that are copied in the time of a step."""
+
 LANES = 4
 """Elements that one operation computes."""
 

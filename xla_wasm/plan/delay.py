@@ -14,14 +14,13 @@ def delay_updates(plan: Plan) -> None:
 
 def _delay(steps: Steps, states: list[Buffer], in_loop: bool) -> None:
     order = _Order(steps)
-    for step in list(steps):
-        if not isinstance(step, Step):
-            for part in step.parts:
-                _delay(part, states, in_loop or isinstance(step, While))
-        elif isinstance(step, Copy):
-            old, new = (v.buffer for v in step.arguments)
-            if old in states or in_loop:
-                order.delay(old, new, step)
+    for step in steps:
+        for part in () if isinstance(step, Step) else step.parts:
+            _delay(part, states, in_loop or isinstance(step, While))
+    copies = [step for step in steps if isinstance(step, Copy) and (in_loop or step.arguments[0].buffer in states)]
+    for step in sorted(copies, key=lambda step: -step.bytes):
+        old, new = (v.buffer for v in step.arguments)
+        order.delay(old, new, step)
 
 
 class _Order:
@@ -30,6 +29,8 @@ class _Order:
     def __init__(self, steps: Steps):
         self.steps = steps
         self.place = {step: i for i, step in enumerate(steps)}
+        self.replaced: dict[Step, Buffer] = {}
+        """The old value of each maker of a next one that is behind all that reads the old."""
         self.users: dict[Buffer, list[Step]] = {}
         for step in steps:
             if isinstance(step, Step):
@@ -55,6 +56,8 @@ class _Order:
             buffers = {v.buffer for v in step.arguments}
             if late and written.isdisjoint(buffers):
                 assert used.isdisjoint(step.outputs), "what is written has not been read before, but at a loop's end"
+                if self.replaced.get(step) in used:
+                    return
                 early.append(step)
                 continue
             if late and old in buffers:
@@ -62,5 +65,6 @@ class _Order:
             late.append(step)
             written.update(step.outputs)
             used |= buffers
+        self.replaced[maker] = old
         self.steps[first:stop] = [*early, *late]
         self.place.update((step, first + i) for i, step in enumerate((*early, *late)))

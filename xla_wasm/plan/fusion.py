@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 
 from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
@@ -15,16 +15,23 @@ from .fuse import buffered
 from .group import Group, decided_by_one, effects, grouped, split
 from .kernel import computed, is_flat, lanes_of
 from .product import LONG_EPILOGUE, Product, finished_at, left_scales, left_side, matches, right_sides
+from .versions import Versions
 
 
 class Fusion:
     """The kernels of one computation: `buffered` instructions lie in memory, each is computed by the kernel of its
     group.
 
-    `products` are the buffered instructions that are a product or finish one, with that product.
+    `products` are the buffered instructions that are a product or finish one, with that product. `lasting`: arrays that
+    stay as they are, whatever the program makes of them.
     """
 
-    def __init__(self, computation: Computation, weights: Mapping[Instruction, int] | None = None):
+    def __init__(
+        self,
+        computation: Computation,
+        weights: Mapping[Instruction, int] | None = None,
+        lasting: Container[Instruction] = (),
+    ):
         self.computation = computation
         self.buffered = buffered(computation)
         self.products: dict[Instruction, Instruction] = {}
@@ -33,12 +40,14 @@ class Fusion:
         self.matched: dict[Instruction, Product | None] = {}
         """The GEMM of the product that an instruction is or finishes, by what lies in buffers up to now."""
         self.convolutions: dict[Instruction, Depthwise | int] = {}
+        versions = Versions(computation, lasting)
+        self.buffered.update(versions.saved(self.buffered))
         self.pending = [x for x in computation.instructions if x in self.buffered][::-1]
         while self.pending:
             self.fit_kernel(self.pending.pop())
         self.effects = effects(computation)
         lasting = decided_by_one(computation, weights or {})
-        self.groups = grouped(computation, self.buffered, self.products, lasting, self.effects)
+        self.groups = grouped(computation, self.buffered, versions, self.products, lasting, self.effects)
         self.outside = self._read_outside()
         unfit = [g for g in dict.fromkeys(self.groups.values()) if len(g.members) > 1 and not self._fits(g)]
         for group in unfit:

@@ -17,6 +17,7 @@ from ..lowering.table import is_expression
 from ..ops.reading import reads, record
 from .cost import MAX_GROUP, MAX_MEMBERS
 from .fuse import is_reduction, reduces_rows
+from .versions import Versions
 
 
 @dataclass(eq=False, slots=True)
@@ -33,7 +34,7 @@ class Group:
     """The group's members as bits; `before` all that they depend on, however indirectly."""
     before: int = 0
     operands: list[Instruction] = field(default_factory=list)
-    """Instructions with buffers that the members read, each once."""
+    """Instructions with buffers that the members read, or have to wait for, each once."""
     reads: dict[Instruction, list[Instruction]] = field(default_factory=dict)
     """The same for each member."""
     kept: list[Instruction] = field(default_factory=list)
@@ -47,6 +48,7 @@ class Group:
 def grouped(
     computation: Computation,
     chosen: set[Instruction],
+    versions: Versions,
     products: Container[Instruction],
     lasting: Mapping[Instruction, int],
     ordered: Sequence[Instruction],
@@ -57,9 +59,9 @@ def grouped(
     weight is set. What the host sees, those in `ordered`, happens in the order of the program.
     """
     reads, weights = _reads(computation, chosen)
-    number = {x: i for i, x in enumerate([x for x in computation.instructions if x in chosen])}
     for last, x in pairwise(ordered):
         reads[x] = {**reads[x], last: None}
+    number = {x: i for i, x in enumerate(versions.order(chosen, reads))}
     groups: dict[Instruction, Group] = {}
     readers: dict[Instruction, list[Instruction]] = {}
     order: dict[Group, None] = {}

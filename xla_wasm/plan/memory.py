@@ -6,7 +6,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Iterable
 
 from .buffer import Buffer
-from .plan import Ask, Copy, Plan, entries_of
+from .plan import Ask, Branch, Copy, Jump, Plan, Step, entries_of
 
 
 def live_ranges(plan: Plan, one_by_one: bool = False) -> None:
@@ -81,45 +81,107 @@ def share(plan: Plan) -> None:
                 break
 
 
-def share_carries(plan: Plan) -> None:
-    """Lets the next value of a loop's carry, or of a state, be made right where the old one lies, if nobody needs that
-    by then.
+def share_copies(plan: Plan) -> None:
+    """Lets what is copied onto a loop's carry, a conditional's result or a state be made right there, if nobody needs
+    the old content by then.
 
     A program that asks its host for something keeps its states to the end: the host may give up.
     """
-    steps, loops = entries_of(plan.steps)
+    steps, _ = entries_of(plan.steps)
     states = () if any(isinstance(step, Ask) for step in steps) else plan.states
-    innermost = {i: (first, last) for first, last in reversed(loops) for i in range(first, last + 1)}
+    flow = _Flow(steps)
     accesses: dict[Buffer, list[int]] = {}
     """The steps that use each buffer, in order."""
     for i, step in enumerate(steps):
         for buffer in {v.buffer.root(): None for v in step.arguments}:
             accesses.setdefault(buffer, []).append(i)
-    for i, step in enumerate(steps):
+    # The last first: what is copied onto what has found its place goes there, too.
+    for i, step in reversed([*enumerate(steps)]):
         if not isinstance(step, Copy):
             continue
-        carry, source = (v.buffer.root() for v in step.arguments)
-        if carry is source or source.kind != "temporary":
+        target, source = (v.buffer.root() for v in step.arguments)
+        if target is source or source.kind != "temporary" or source.last != i or not step.is_whole:
             continue
-        if carry not in states and (carry.kind != "temporary" or carry.first >= source.first):
+        if target not in states and target.kind != "temporary":
             continue
-        if source.last != i:
+        if not _may_be_made_there(steps, flow, i, accesses):
             continue
-        assert innermost.get(source.first) == innermost.get(i), "what is made before a loop and used in it lives on"
-        maker = steps[source.first]
-        if source not in maker.outputs:
-            continue
-        allowed = maker.may_overwrite if maker.outputs[0] is source else ()
-        old = [k for k, v in enumerate(maker.arguments) if v.buffer.root() is carry]
-        if any(k not in allowed for k in old):
-            continue
-        using = accesses.setdefault(carry, [])
-        if bisect_left(using, i) > bisect_right(using, source.first):
-            continue
-        source.merged = carry
-        carry.last = max(carry.last, source.last)
-        using.extend(accesses.get(source, []))
-        using.sort()
+        source.merged = target
+        target.first = min(target.first, source.first)
+        target.last = max(target.last, source.last)
+        accesses[target] = sorted({*accesses[target], *accesses[source]})
+
+
+def _may_be_made_there(steps: list[Step], flow: _Flow, copy: int, accesses: dict[Buffer, list[int]]) -> bool:
+    """Returns True if what a step copies may lie in its target from the beginning: behind each change it is copied
+    there, nobody uses the target in between, and nobody changes the target while the two are equal."""
+    target, source = (v.buffer.root() for v in steps[copy].arguments)
+    changing: list[int] = []
+    equal: list[int] = []
+    ends = {copy}
+    for i in accesses[source]:
+        step = steps[i]
+        roots = [v.buffer.root() for v in step.arguments]
+        if isinstance(step, Copy) and step.is_whole and set(roots) == {target, source}:
+            if roots[0] is source:
+                equal.append(i)
+            else:
+                ends.add(i)
+        elif source in step.outputs:
+            allowed = step.may_overwrite if step.outputs[0] is source else ()
+            if any(root is target and k not in allowed for k, root in enumerate(roots)):
+                return False
+            changing.append(i)
+    using = accesses[target]
+    if not equal and ends == {copy}:
+        start = changing[0] if changing else copy
+        if bisect_left(using, copy) <= bisect_right(using, start) and flow.is_straight(start, copy):
+            return True
+    bounds = accesses[source][0], copy
+    behind, always = flow.behind(changing, *bounds, ends)
+    if not always or not behind.isdisjoint(using):
+        return False
+    behind, _ = flow.behind(equal, *bounds, ends)
+    if any(target in steps[i].outputs for i in behind):
+        return False
+    behind, _ = flow.behind(ends - {copy}, *bounds, ends)
+    return behind.isdisjoint(accesses[source])
+
+
+class _Flow:
+    """The ways through the steps."""
+
+    def __init__(self, steps: list[Step]):
+        self.steps = steps
+        self.jumps = [i for i, step in enumerate(steps) if isinstance(step, Jump)]
+
+    def is_straight(self, first: int, last: int) -> bool:
+        """Returns True if one step leads to a later one by those between them alone: a loop's end leads back."""
+        return bisect_left(self.jumps, first) == bisect_left(self.jumps, last)
+
+    def behind(self, starts: Iterable[int], first: int, last: int, ends: set[int]) -> tuple[set[int], bool]:
+        """The steps from `first` to `last` that some lead to before an end, and whether all ways from there lead to an
+        end."""
+        found = set[int]()
+        always = True
+        pending = [n for i in starts for n in self.next(i)]
+        while pending:
+            i = pending.pop()
+            if i in ends or i in found:
+                continue
+            if first <= i <= last:
+                found.add(i)
+                pending += self.next(i)
+            else:
+                always = False
+        return found, always
+
+    def next(self, i: int) -> list[int]:
+        """The steps that may follow one."""
+        step = self.steps[i]
+        if isinstance(step, Branch):
+            return [i + 1, *step.targets]
+        return step.targets if isinstance(step, Jump) else [i + 1]
 
 
 def _place_side_by_side(buffers: Iterable[Buffer], address: int) -> int:

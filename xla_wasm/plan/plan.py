@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from ..dataclass import dataclass, field
 from ..hlo.ir import Instruction
@@ -89,6 +89,14 @@ class Launch(Step):
 
 
 @dataclass(eq=False, slots=True)
+class LoopLaunch(Launch):
+    """Launches a kernel that does what the steps of a loop do. A call of it makes many trips, not always all."""
+
+    more: View = field(kw_only=True)
+    """Whether it is to be called again."""
+
+
+@dataclass(eq=False, slots=True)
 class Copy(Step):
     """Copies the bytes of the second argument to the first."""
 
@@ -97,6 +105,11 @@ class Copy(Step):
     @property
     def bytes(self) -> int:
         return self.arguments[0].bytes
+
+    @property
+    def is_whole(self) -> bool:
+        """True if it leaves nothing of its target as it was, and takes all of its source."""
+        return all(v.bytes == v.buffer.root().bytes for v in self.arguments)
 
     def title(self) -> str:
         return f"copy {self.bytes}"
@@ -142,6 +155,8 @@ class While:
     condition: Steps
     go_on: View
     body: Steps
+    joined: LoopLaunch | None = None
+    """A kernel in the place of all these steps."""
 
     @property
     def parts(self) -> list[Steps]:
@@ -161,23 +176,24 @@ class Conditional:
 Steps = list[Step | While | Conditional]
 
 
-def entries_of(steps: Steps) -> tuple[list[Step], list[tuple[int, int]]]:
+def entries_of(steps: Steps, joined: bool = True) -> tuple[list[Step], list[tuple[int, int]]]:
     """The entries of the step table, with jumps in the place of regions; and the first and last entry of each loop,
-    inner loops first."""
+    inner loops first. Without `joined`, those of loops that are kernels, as if they were none."""
     entries: list[Step] = []
     loops: list[tuple[int, int]] = []
-    _add_entries(steps, entries, loops)
+    _add_entries(steps, entries, loops, joined)
     return entries, loops
 
 
-def _add_entries(steps: Steps, entries: list[Step], loops: list[tuple[int, int]]) -> None:
+def _add_entries(steps: Steps, entries: list[Step], loops: list[tuple[int, int]], joined: bool) -> None:
     for step in steps:
         start = len(entries)
         if isinstance(step, While):
-            _add_entries(step.condition, entries, loops)
-            leave = Branch(step.name, [step.go_on])
+            whole = step.joined if joined else None
+            _add_entries(step.condition if whole is None else [whole], entries, loops, joined)
+            leave = Branch(step.name, [step.go_on if whole is None else whole.more])
             entries.append(leave)
-            _add_entries(step.body, entries, loops)
+            _add_entries(step.body if whole is None else [], entries, loops, joined)
             entries.append(Jump(step.name, targets=[start]))
             loops.append((start, len(entries) - 1))
             leave.targets = [len(entries)]
@@ -187,7 +203,7 @@ def _add_entries(steps: Steps, entries: list[Step], loops: list[tuple[int, int]]
             ends = []
             for part in step.parts:
                 choose.targets.append(len(entries))
-                _add_entries(part, entries, loops)
+                _add_entries(part, entries, loops, joined)
                 ends.append(Jump(step.name))
                 entries.append(ends[-1])
             for end in ends:
@@ -196,6 +212,16 @@ def _add_entries(steps: Steps, entries: list[Step], loops: list[tuple[int, int]]
                 del choose.targets[0]
         else:
             entries.append(step)
+
+
+def joined_loops(steps: Steps) -> Iterator[While]:
+    """The loops that are kernels."""
+    for step in steps:
+        if isinstance(step, While) and step.joined is not None:
+            yield step
+        else:
+            for part in () if isinstance(step, Step) else step.parts:
+                yield from joined_loops(part)
 
 
 def keep_steps(steps: Steps, kept: Callable[[Step], bool]) -> None:
@@ -289,8 +315,13 @@ class Plan:
         for i, v in enumerate(self.parameters):
             lines.add(f"parameter {i}: {v.to_text(addresses)}", v)
         entries, loops = entries_of(self.steps)
+        inside = {loop.joined: loop for loop in joined_loops(self.steps)}
         for i, step in enumerate(entries):
             add_step(f"{i:4} {step}", step)
+            if isinstance(step, Launch) and step in inside:
+                for n, inner in enumerate(entries_of([inside[step]], joined=False)[0]):
+                    details = [f"            {line}" for line in inner.details(addresses)]
+                    lines.add([f"       {n:2} {inner}", *details], inner)
         lines.add(f"loop {first} to {last}" for first, last in loops)
         for source, steps in self.init_calls():
             for step in steps:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from functools import partial
 
 from ..hlo.ir import Computation, Instruction
@@ -17,14 +17,16 @@ from ..ops.conv.plan import Depthwise
 from ..ops.reading import reads, record
 from .buffer import View
 from .convolution import depthwise_of, winograd_of
+from .cost import SMALL
 from .elements import kernel_of
 from .fusion import Fusion
-from .group import Group
+from .group import Group, effects
 from .kernel import Expression, Kernel
 from .moves import Move, find_move, is_small_part
 from .plan import Ask, Conditional, Launch, While
 from .plan_builder import PlanBuilder
 from .product import Product, left_scales, multiply, pack, right_sides, strided, tiled, tiled_in_place
+from .versions import start_of
 
 _MOST_OPERANDS = 64
 """Operands that one kernel concatenates: it has a pointer to each, and the time in which engines compile it grows with
@@ -40,11 +42,12 @@ class ComputationPlanner:
         computation: Computation,
         arguments: list[list[View]],
         weights: Mapping[Instruction, int] | None = None,
+        lasting: Container[Instruction] = (),
     ):
         self.builder = builder
         self.computation = computation
         self.arguments = arguments
-        self.fusion = Fusion(computation, weights)
+        self.fusion = Fusion(computation, weights, lasting)
         self.views: dict[Instruction, list[View]] = {}
         """Of each leaf, dense; only numbers of the device do not begin where their buffer does."""
 
@@ -68,7 +71,9 @@ class ComputationPlanner:
             missing = [
                 s
                 for s in group.operands
-                if s not in self.views and fusion.groups[s] is not group and s in fusion.outside
+                if s not in self.views
+                and fusion.groups[s] is not group
+                and not fusion.outside.isdisjoint(fusion.groups[s].members)
             ]
             if missing:
                 pending.extend(reversed(missing))
@@ -289,7 +294,14 @@ class ComputationPlanner:
         for carry, init in zip(carries, inits):
             builder.copy(carry, init, x.name)
         test, (go_on,) = builder.region(lambda: self.inner(condition, carries))
-        turn, _ = builder.region(lambda: builder.parallel_copy(carries, self.inner(body, carries), x))
+        there = _places_after(x, carries)
+        turn, _ = builder.region(lambda: builder.parallel_copy(there, self.inner(body, carries), x))
+        if there != carries:
+            # Another trip, from where the first has put its results; or what it has put elsewhere comes back.
+            again, (goes_on,) = builder.region(lambda: self.inner(condition, there))
+            back, _ = builder.region(lambda: builder.parallel_copy(carries, self.inner(body, there), x))
+            home, _ = builder.region(lambda: builder.parallel_copy(carries, there, x))
+            turn += [*again, Conditional(x.name, goes_on, [back, home])]
         builder.steps.append(While(x.name, test, go_on, turn))
         return carries
 
@@ -323,6 +335,36 @@ def _passed_through(body: Computation) -> set[int]:
     if root.opcode != "tuple" or any(o.shape.is_tuple for o in root.operands):
         return set()
     return {i for i, o in enumerate(root.operands) if o.operands == [parameter] and o.attrs.get("index") == i}
+
+
+def _places_after(x: Instruction, carries: list[View]) -> list[View]:
+    """The places where the results of a loop's trip lie best: two carries change theirs if the next of the one is what
+    the other is now, or is updated from it."""
+    body, condition = x.called
+    root, (parameter,) = body.root, body.parameters
+    there = [*carries]
+    if root.opcode != "tuple" or len(root.operands) != len(carries) or not _runs_twice(body, condition):
+        return there
+    begins = [start_of(o, parameter) for o in root.operands]
+    for j, i in enumerate(begins):
+        if (
+            i is None
+            or i == j
+            or there[i] is not carries[i]
+            or there[j] is not carries[j]
+            or begins[i] not in (j, None)
+        ):
+            continue
+        if carries[i].dims == carries[j].dims and carries[i].dtype == carries[j].dtype and carries[i].bytes > SMALL:
+            there[i], there[j] = carries[j], carries[i]
+    return there
+
+
+def _runs_twice(body: Computation, condition: Computation) -> bool:
+    """Returns True if a loop's body may stand in the plan twice, and its condition may be asked once more."""
+    inner = [y for y in body.instructions if y.called and record(y).control]
+    stateful = any(y.opcode.startswith("rng") for y in condition.instructions)
+    return not inner and not stateful and not effects(body) and not effects(condition)
 
 
 _PLACES: dict[str, Callable[[ComputationPlanner, Instruction], list[View]]] = {
