@@ -153,7 +153,7 @@ def test_batches(batch: int, size: int) -> None:
 @pytest.mark.parametrize("rows", [1, 2, 5, -1, -3])
 @pytest.mark.parametrize(("dtype", "columns"), [("float32", 16), ("uint8", 16), ("uint8", 13), ("float64", 3)])
 def test_moves_within_an_array(dtype: str, columns: int, rows: int) -> None:
-    """What an array keeps is copied within its memory, up or down: the two places overlap."""
+    """An array's part is copied within its memory, up or down: the two places overlap."""
     with jax.enable_x64(True):
         x = np.arange(16 * columns).reshape(16, columns).astype(dtype)
 
@@ -199,7 +199,7 @@ def one_after_another(n: Any, x: Any) -> Any:
 
 
 def in_branches(n: Any, x: Any) -> Any:
-    """What chooses a branch is a carry of the loop in it, which ends the loop."""
+    """A branch is chosen by a carry of the loop in it, which ends the loop."""
 
     def least(p: Any, x: Any) -> Any:
         return lax.while_loop(lambda c: c[0], lambda c: (c[1][0] < 40, c[1] * 2 + 1), (p, x))[1]
@@ -247,7 +247,7 @@ def ended_early(n: Any) -> Any:
 
 
 def said_before(n: Any) -> Any:
-    """What says whether another trip follows is a carry."""
+    """The condition is a carry."""
     return lax.while_loop(lambda c: c[0], lambda c: (c[1] < n, c[1] + 1, c[2] * 3 + c[1]), (n > 0, 0, jnp.int32(1)))
 
 

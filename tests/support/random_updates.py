@@ -31,7 +31,7 @@ TYPES_DRAWN = ("f32", "s32", "u8", "f64", "c64", "pred", "f32", "s16", "bf16", "
 SAME_WIDTH = {"f32": "s32", "s32": "u32", "u8": "s8", "f64": "s64", "s16": "u16", "bf16": "u16", "s64": "u64"}
 S32 = Shape("s32")
 LIMIT = 64
-"""What floats are brought back to after each sum of two."""
+"""The number modulo which floats are kept after each sum of two."""
 
 
 def draw_updates(draw: Draw) -> tuple[Module, list[Array]]:
@@ -50,7 +50,7 @@ class Scope:
         self.b = Builder(name)
         self.dtype = dtype
         self.tells = tells
-        """Whether the host gets versions in between."""
+        """True if the host gets versions in between."""
         self.depth = depth
         self.arrays: list[Instruction] = []
         self.versions: list[Instruction] = []
@@ -119,7 +119,7 @@ class Scope:
         ]
 
     def sizes(self, dims: Sequence[int]) -> tuple[int, ...]:
-        """Those of a part: single elements, rows, columns, blocks."""
+        """The updates of a part: single elements, rows, columns, blocks."""
         way = self.draw.integer(0, 3)
         if way == 0:
             return (1, *dims[1:])
@@ -207,7 +207,7 @@ class Scope:
         return scope
 
     def outs(self, before: Sequence[Instruction]) -> list[Instruction]:
-        """What each array becomes: its latest version, another one, or one that it had."""
+        """The version that each array becomes: its latest, another one, or one that it had."""
         result = [*self.arrays]
         for k, x in enumerate(result):
             if self.draw.chance(6):

@@ -420,7 +420,7 @@ class _LoopWriter:
                 self.resumed(part)
 
     def is_among(self, at: Val, count: int) -> Val:
-        """Whether the loop that was left is one of so many that are written next."""
+        """True if the loop that was left is one of so many that are written next."""
         return self.b.lt(self.b.sub(at, self.b.const("u32", self.begun)), self.b.const("u32", count))
 
     def at(self) -> Val:
@@ -428,7 +428,7 @@ class _LoopWriter:
         return self.state(State.AT, "u32")
 
     def state(self, place: int, dtype: str) -> Val:
-        """What the nest's state says at this point."""
+        """The nest's state at this point."""
         return self.b.load_at(self.b.pointer(0), Affine(place), dtype, pure=False)
 
     def set_state(self, place: int, value: Val) -> None:

@@ -93,7 +93,7 @@ class LoopLaunch(Launch):
     """Launches a kernel that does what the steps of a loop do. A call of it makes many trips, not always all."""
 
     more: View = field(kw_only=True)
-    """Whether it is to be called again."""
+    """True if it is to be called again."""
 
 
 @dataclass(eq=False, slots=True)
