@@ -16,7 +16,7 @@ from .assemble.assemble import BROUGHT_BYTES, SIDECAR_BYTES, Interface, assemble
 from .assemble.driver import start_of_buffers
 from .assemble.front import low_bytes, written_pages
 from .dataclass import dataclass, replace
-from .errors import ArgumentError, OptionWarning, ParseError, UnsupportedError, XlaWasmError, counted
+from .errors import ArgumentError, NoRoomError, OptionWarning, ParseError, UnsupportedError, XlaWasmError, counted
 from .hlo.foreign import apply
 from .hlo.ir import Instruction, Module
 from .hlo.layout import physical_bytes
@@ -45,14 +45,14 @@ from .passes import pipeline
 from .passes.clone import clone
 from .passes.given import Given
 from .passes.manual import PerDevice, per_device
-from .passes.weight_formats import IN_BLOCKS, INT4, WEIGHT_TYPES
+from .passes.weight_formats import IN_BLOCKS, INT4, INT8, WEIGHT_TYPES
 from .plan.build import Setting, plan_module
 from .plan.kernel import KernelCache
 from .plan.memory import place
 from .plan.parts import share
 from .plan.plan import Plan, all_steps
 from .plan.prepare import prepare
-from .target import MODULE, RELAXED_SIMD, Target
+from .target import MODULE, PAGE, RELAXED_SIMD, Target
 
 
 def compile(source: Any, options: Options | None = None, *, args: Sequence[Any] | None = None) -> Artifact:
@@ -173,9 +173,32 @@ def trace(module: Module, options: Options, names: bool = False) -> Trace:
     gc.disable()
     try:
         return _trace(module, options, names)
+    except NoRoomError as error:
+        raise NoRoomError(f"{error}{_smaller(module, options, error.bytes)}") from None
     finally:
         if collecting:
             gc.enable()
+
+
+def _smaller(module: Module, options: Options, needed: int) -> str:
+    """Returns the end of a message about a program that needs too much memory: the options with which it would need
+    less, and how much. Empty if there are none."""
+    convolves = any(x.opcode == "convolution" for x in module.instructions())
+    direct: dict[str, Any] = {"winograd": "off"} if convolves and options.winograd != "off" else {}
+    asks = bool(options.weights) and not options.weight_format
+    formats: list[dict[str, Any]] = [{"weight_format": name} for name in ("bf16", INT8, INT4) if asks]
+    found: dict[int, str] = {}
+    for change in filter(None, (direct, *formats, *(direct | each for each in formats if direct))):
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", OptionWarning)
+                made = _trace(module, replace(options, **change, prepared=False), False)
+            size = int(made.artifact.manifest["pages"]) * PAGE
+        except NoRoomError as error:
+            size = error.bytes
+        if size < 0.95 * min([needed, *found]):  # the first of those that give as much is the least change
+            found[size] = f"{size / 2**30:.1f} GiB with " + " and ".join(f"{k}={v!r}" for k, v in change.items())
+    return f". It would need {', '.join(found.values())}" if found else ""
 
 
 def _trace(module: Module, options: Options, names: bool) -> Trace:
@@ -211,6 +234,7 @@ def _trace(module: Module, options: Options, names: bool) -> Trace:
         devices,
         winograd,
         states,
+        interface.weights,
         formats,
         results,
         options.threads,

@@ -20,6 +20,13 @@ class UnsupportedError(XlaWasmError):
     """A valid module that needs something not done yet; `docs/gaps.md` lists what."""
 
 
+class NoRoomError(UnsupportedError):
+    """A program that needs more memory than there is."""
+
+    bytes = 0
+    """The bytes that it needs."""
+
+
 class ArgumentError(XlaWasmError):
     """Arguments of a call that do not fit: their count, shape, dtype or name."""
 

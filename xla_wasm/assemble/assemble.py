@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from .. import __version__
 from ..artifact import FORMAT, FORMAT_OF_PARTS, FORMAT_OF_RANGES, SECTION, Artifact, Parts, encode_manifest
 from ..dataclass import dataclass, field, replace
-from ..errors import UnsupportedError
+from ..errors import NoRoomError
 from ..hlo.layout import COMBINE, LAYOUT_FIELDS, is_plain, padding_element, physical_bytes
 from ..hlo.marks import Devices, Request
 from ..hlo.shape import Layout, Shape
@@ -166,17 +166,19 @@ def assemble(
 
 
 def check_room(plan: Plan, end: int, target: Target) -> int:
-    """Returns the end of a memory, in bytes, of which all up to `end` is in use. Raises UnsupportedError, which names
-    the largest array, if that is too far."""
+    """Returns the end of a memory, in bytes, of which all up to `end` is in use. Raises NoRoomError, which names the
+    largest array, if that is too far."""
     top = end + _SLACK
     if top > target.memory_limit - PAGE:
         largest = max((b for b in plan.buffers if b.merged is None), key=lambda b: b.bytes)
-        raise UnsupportedError(
+        error = NoRoomError(
             f"the program needs {top / 2**30:.1f} GiB of memory, {largest.bytes / 2**30:.1f} GiB of it for "
             f"'{largest.name}'; "
             f"a memory addressed by {target.address} holds {target.memory_limit >> 30} GiB. Compute with smaller "
             f"arrays, or in several runs"
         )
+        error.bytes = top
+        raise error
     return top
 
 
@@ -357,8 +359,22 @@ def _inits(
             "staging": weight["offset"],
             "bytes": weight["bytes"],
         }
-        inits.append(made | ({"part": source.part} if source.part else {}))
+        inits.append(made | ({"part": source.part} if source.part else {}) | {"kept": _kept(plan, source)})
     return inits
+
+
+def _kept(plan: Plan, weight: Buffer) -> list[list[int]]:
+    """Address and bytes of what is there of a weight when `init` is done with it: the weight itself, if the run reads
+    it, and what `init` has made; and whether it has only moved numbers there."""
+    moved = {weight: True}
+    for step in (s for source, steps in plan.init_calls() if source is weight for s in steps):
+        moves = step.kernel.moves and all(moved.get(b, True) for b in step.inputs)
+        moved |= {b: moves and moved.get(b, True) for b in step.outputs}
+    return [
+        [b.address, b.bytes, int(moves)]
+        for b, moves in moved.items()
+        if b.kind == "persistent" or (b is weight and not weight.staged)
+    ]
 
 
 def _requests(steps: Sequence[Step]) -> list[dict[str, Any]]:

@@ -38,6 +38,8 @@ _WORDS = (
     ),
     (r"\bweight_format:", "--weight-format:"),
     (r"\bunknown weight_format\b", "unknown --weight-format"),
+    (r"\b(weight)_(format)='(\w+)'", r"--\1-\2 \3"),
+    (r"\bwinograd='off'", "--winograd off"),
     (r"\binitial: ", "--initial: "),
     (r"which Options\.state pairs", "which --state pairs"),
     (r"\bdims\['(.*?)'\]", r"--dim \1"),

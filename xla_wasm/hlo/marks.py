@@ -78,6 +78,9 @@ class Marks(NamedTuple):
     stored_leaves: tuple[tuple[tuple[int, ...], str], ...] = ()
     """Of a parameter of the entry: the indices of the leaves that are stored in a format, with its name.
     `passes/given.py` sets it, `passes/weight_formats.py` reads it."""
+    weight_leaves: tuple[tuple[int, ...], ...] = ()
+    """Of a parameter of the entry: the indices of the leaves that are weights. `passes/given.py` sets it,
+    `passes/winograd.py` reads it."""
     weight_format: str = ""
     """Of a conversion: the format of what it converts; of anything else: the format that it is a part of, so that it is
     kept. `passes/weight_formats.py` and `dequantize.py` set it; `dequantize.py` and the plan of products and fusions

@@ -128,6 +128,21 @@ SMALL_FLOATS = tuple(name for name, t in TYPES.items() if t.kind == "float" and 
 """Types that are stored, moved and converted, but not computed with."""
 
 
+def keeps_numbers(source: str, target: str) -> bool:
+    """Returns True if numbers of one type are the same in another."""
+    a, b = TYPES[source], TYPES[target]
+    if source == target or a.kind == "pred":
+        return target != "f8e8m0fnu"
+    if a.kind in ("signed", "unsigned"):
+        needed = a.bits - (a.kind == "signed")
+        if b.kind in ("signed", "unsigned"):
+            return needed <= b.bits - (b.kind == "signed") and a.kind in ("unsigned", b.kind)
+        return b.format is not None and needed <= b.format.mantissa_bits + 1 and b.format.special == "ieee"
+    if a.kind == "complex":
+        return b.kind == "complex" and a.bits <= b.bits
+    return target in ("f32", "f64") and a.bits <= b.bits
+
+
 def limits(dtype: str) -> tuple[int, int]:
     """The least and greatest value of an integer type."""
     bits = TYPES[dtype].bits

@@ -20,6 +20,7 @@ from .feeds import Transfers
 from .leaf import Leaf
 from .manifest import Exchange, Init, Manifest, Parameter, Result, parts_of
 from .structures import INPUT, Structure, heads, is_structure, may_be_structure, spread
+from .weights import Weight
 
 if TYPE_CHECKING:
     from .arrays import Slot
@@ -359,14 +360,14 @@ def closed(name: str) -> RunError:
 
 
 class WeightsAndStates:
-    """The weights of one device as they were set, and which weights and states it lacks."""
+    """The weights of one device, and which weights and states it lacks."""
 
     def __init__(self, held: Mapping[str, Slot]) -> None:
         self._held = held
         self._states = frozenset(name for name, slot in held.items() if slot.leaf.kind == "state")
         self._unset = {name for name, slot in held.items() if slot.leaf.kind == "weight"}
         self._lost: set[str] = set()
-        self.weights: dict[str, bytes] = {}
+        self.weights: dict[str, Weight] = {}
         """Another dictionary after each change, so that an instance sees by identity that it is out of date."""
 
     def check(self, needed: Set[str]) -> None:
@@ -379,17 +380,17 @@ class WeightsAndStates:
         if self._lost and (lost := self._lost & needed):
             raise RunError(f"the state '{min(lost)}' was lost when a run failed or was interrupted: set it again")
 
-    def set_weight(self, name: str, data: bytes) -> None:
-        """Takes the bytes of a weight, in the order of its layout."""
-        self.weights = {**self.weights, name: data}
+    def put_weight(self, name: str, weight: Weight) -> None:
+        """From now on a weight is this one."""
+        self.weights = {**self.weights, name: weight}
         self._unset.discard(name)
 
-    def weight(self, name: str) -> bytes:
-        """The bytes of a weight as it was set."""
-        data = self.weights.get(name)
-        if data is None:
+    def weight(self, name: str) -> Weight:
+        """The weight that was set."""
+        weight = self.weights.get(name)
+        if weight is None:
             raise ArgumentError(f"weight '{name}' has not been set: call exe.set({name!r}, {self._held[name]}) first")
-        return data
+        return weight
 
     def found(self, name: str) -> None:
         """A state has been set."""
@@ -471,7 +472,7 @@ class BaseInstance(ABC):
         if self._manifest.requests:
             self._write(self._manifest.request + 4, bytes(4))
 
-    def _set_weight(self, parameter: Parameter, data: bytes) -> None:
+    def _set_weight(self, parameter: Parameter, data: bytes | memoryview) -> None:
         """Writes a weight, packed if the module packs it."""
         if parameter.init is None:
             self._write(parameter.offset, data)

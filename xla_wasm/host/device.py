@@ -6,16 +6,17 @@ import threading
 import weakref
 from collections.abc import Callable, Mapping, Set
 from threading import get_ident
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
-from ..errors import RunError
+from ..errors import ArgumentError, RunError
 from .arrays import Slot
 from .base import WeightsAndStates
 from .budget import Budget
 from .forks import owns
-from .instance import Instance, Program
+from .instance import Instance, Program, Room
 from .instance_pool import InstancePool
 from .views import Lease, is_same
+from .weights import Weight, kept, own_place
 
 T = TypeVar("T")
 
@@ -26,6 +27,7 @@ class Device(WeightsAndStates):
     def __init__(self, program: Program, held: Mapping[str, Slot], instances: int, budget: Budget) -> None:
         super().__init__(held)
         self._program = program
+        self._parameters = {parameter.name: parameter for parameter in program.manifest.parameters}
         lost, states = self._lost, self._states
 
         def make(budget: Budget) -> Instance:
@@ -35,13 +37,18 @@ class Device(WeightsAndStates):
 
         self.pool = InstancePool(make, instances, program.manifest.name, budget)
         self._lost.clear()  # the first instance is what its states are
+        self._home: Room | None = None
+        """The memory that has all weights which are nowhere else. Its instance may have failed since: a run writes no
+        weight."""
         self._lease: Callable[[], Lease | None] = lambda: None
         self._after_fork()
         owns(self)
 
     def _after_fork(self) -> None:
-        """In a child nobody else holds its lock."""
+        """In a child nobody else holds its locks."""
         self._leasing = threading.Lock()
+        self._packing = threading.Lock()
+        """Of what the weights are, and where."""
 
     def take(self, needed: Set[str], budget: Budget) -> Instance:
         """An instance with the weights of now, once the weights and states it needs are known to be there. Pair it with
@@ -53,12 +60,108 @@ class Device(WeightsAndStates):
             self.check(needed)  # again, since a run may have failed while this one waited
             instance.budget = budget
             weights = self.weights
-            if instance.weights is not weights:
-                instance.apply(weights)
+            if instance.weights is not weights or (weights and not self._has_home()):
+                with self._packing:
+                    self._bring(instance)
         except BaseException:
             self.put_back(instance)
             raise
         return instance
+
+    def _has_home(self) -> bool:
+        """Returns True if the instance that has the weights is one that runs, and no failed one kept only for them."""
+        instance = self._home.instance() if self._home is not None else None
+        return instance is not None and instance.pool.holds(instance)
+
+    def _bring(self, instance: Instance) -> None:
+        """Has an instance hold the weights of now, and lets go of whatever else does. Call it with `_packing`."""
+        instance.apply(self.weights, self._home)
+        self._home = instance.room
+        for name, weight in self.weights.items():
+            if kept(self._program.manifest, self._parameters[name]):
+                weight.data = None
+            elif isinstance(weight.data, memoryview):
+                weight.data = bytes(weight.data)  # which may be the caller's
+            weight.forms = None
+
+    def set_weight(self, name: str, weight: Weight, budget: Budget) -> None:
+        """Has an instance take a weight at once if one is idle, so that its bytes, which may be the caller's, need no
+        copy."""
+        instance = self.pool.idle()
+        if instance is None or instance.is_seen:  # the bytes may lie in the memory that callers see
+            weight.data = None if weight.data is None else bytes(weight.data)
+        if instance is None:
+            with self._packing:
+                self.put_weight(name, weight)
+            return
+        try:
+            instance.permit.holder = get_ident()
+            instance.budget = budget
+            with self._packing:
+                self.put_weight(name, weight)
+                try:
+                    self._bring(instance)
+                except BaseException:  # what it was before is gone as well
+                    self.weights = {key: value for key, value in self.weights.items() if key != name}
+                    self._unset.add(name)
+                    raise
+        finally:
+            self.put_back(instance)
+
+    def copied(self, name: str) -> Weight | None:
+        """A weight that does not need this device's memory; None if it has not been set."""
+        with self._packing:
+            weight = self.weights.get(name)
+            if weight is None:
+                return None
+            if weight.data is not None or weight.forms is not None:
+                return Weight(weight.data, weight.forms, weight.given)
+            assert self._home is not None, "a weight is somewhere"
+            return Weight(None, tuple(map(bytes, self._home.forms(self._parameters[name]))), weight.given)
+
+    def copy(self, other: Device, budget: Budget) -> None:
+        """Takes the weights of another device of the same program, from memory to memory. Nobody else uses this one
+        yet."""
+        with other._packing:
+            weights = {name: Weight(w.data, w.forms, w.given) for name, w in other.weights.items()}
+            if not weights:
+                return
+            instance = self.pool.acquire(budget)
+            try:
+                instance.permit.holder = get_ident()
+                instance.budget = budget
+                instance.apply(weights, other._home)
+            finally:
+                self.put_back(instance)
+        with self._packing:
+            self.weights = weights
+            self._unset -= set(weights)
+            instance.weights = weights
+            self._bring(instance)
+
+    def get_weight(self, name: str, budget: Budget) -> bytes:
+        """The bytes of a weight as it was set, in the order of its layout."""
+        manifest, parameter = self._program.manifest, self._parameters[name]
+        own = own_place(manifest, parameter)
+        with self._packing:
+            weight = self.weight(name)
+            if weight.data is not None:
+                return bytes(weight.data)
+            if own is not None:
+                assert weight.forms or self._home is not None, "a weight is somewhere"
+                return bytes((weight.forms or cast("Room", self._home).forms(parameter))[own])
+        instance = self.take(frozenset(), budget)
+        try:
+            with self._packing:
+                found = instance.unpacked(parameter)
+        finally:
+            self.put_back(instance)
+        if found is None:
+            raise ArgumentError(
+                f"weight '{name}' is kept in another form only, from which it cannot be read back: keep the array that "
+                f"it was set to"
+            )
+        return found
 
     def lease(self, budget: Budget) -> Lease:
         """The memory of its one instance, for callers to see: from now on it has no more than one."""
@@ -69,6 +172,8 @@ class Device(WeightsAndStates):
                     lease = self._lease()
                     if lease is None:
                         self.pool = InstancePool(self._make_alone, 1, self._program.manifest.name, budget, instance)
+                        with self._packing:
+                            self._bring(instance)
                         instance.is_seen = True
                         lease = Lease(instance)
                         self._lease = weakref.ref(lease)
@@ -87,9 +192,14 @@ class Device(WeightsAndStates):
         self.lose()
         return Instance(self._program, budget)
 
+    def limit(self, limit: int) -> None:
+        """Allows fewer instances from now on."""
+        self.pool.limit(limit, self._home.instance() if self._home is not None else None)
+
     def close(self) -> None:
         """Has its instances go, now or when their runs are over, and waits for the threads of those that go now."""
         self.weights = {}
+        self._home = None
         pools = [instance.thread_pool for instance in self.pool.close() if instance.thread_pool is not None]
         for pool in pools:
             pool.end()

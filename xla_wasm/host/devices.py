@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from ..errors import LimitError, RunError, counted
-from .arrays import Array, Slot, physical_bytes
+from .arrays import Array, Slot, ordered_bytes
 from .base import FILE, BaseExecutable
 from .budget import UNLIMITED, Budget, Limits
 from .calls import HostFunction
@@ -23,6 +23,7 @@ from .instance import Instance, Program
 from .layouts import PhysicalSlot
 from .shards import GlobalSlot, is_sharded
 from .untrusted import check_handed
+from .weights import Weight
 
 T = TypeVar("T")
 _on_all_devices: ContextVar[frozenset[int]] = ContextVar("_on_all_devices", default=frozenset())
@@ -43,7 +44,8 @@ class OnDevices(BaseExecutable):
         self._after_fork()
         owns(self)
         self._later: dict[int | None, dict[str, Any]] = {None: {}}
-        """For devices that are made later, what was set on all and on each: bytes of weights, arrays of states."""
+        """For devices that are made later, what was set on all and on each: `Weight`s, or None if it is as on the first
+        device, and arrays of states."""
         self._devices: dict[int, Device] = {}
         count = 1 if self._states or manifest.stateful else max((os.cpu_count() or 1) // limits.threads, 1)
         if limits.memory is not None:
@@ -72,13 +74,23 @@ class OnDevices(BaseExecutable):
         for device in devices:
             device.close()
 
-    def _weights(self) -> dict[int | None, dict[str, Any]]:
-        """The weights of each device, and of those that are made later, as bytes."""
+    def _weights(self, first: bool) -> dict[int | None, dict[str, Any]]:
+        """The weights of each device, and of those that are made later, as copies: with those of the first one, or
+        without."""
         with self._lock:
             held = {d: {n: v for n, v in values.items() if n not in self._states} for d, values in self._later.items()}
             for d, device in self._devices.items():
-                held.setdefault(d, {}).update(device.weights)
+                own = held.setdefault(d, {})
+                for name, weight in device.weights.items() if d != 0 or first else ():
+                    if d == 0 or not self._is_as_first(name, weight):
+                        own[name] = device.copied(name)
         return held
+
+    def _is_as_first(self, name: str, weight: Weight) -> bool:
+        """Returns True if a device made later will have this weight anyway."""
+        on_first = self._first.weights.get(name)
+        common = self._later[None]
+        return name in common and common[name] is None and on_first is not None and on_first.given is weight.given
 
     def _copied_states(self, instance: Instance) -> dict[str, Array]:
         slots = [(name, self._held[name]) for name in self._states]
@@ -119,15 +131,19 @@ class OnDevices(BaseExecutable):
                 self.set(name, part, d)
             return
         checked = slot.accept(array)
-        state = name in self._states
-        value = np.array(checked) if state else physical_bytes(slot.leaf, checked)
         budget = self._budget()
+        if name not in self._states:
+            weight = Weight(ordered_bytes(slot.leaf, checked))
+            for each in self._keep_weight(name, weight, device):
+                each.set_weight(name, Weight(weight.data, given=weight.given), budget)
+            return
+        value = np.array(checked)
 
         def put() -> None:
             for each in self._keep(name, value, device):
                 self._put(each, name, value, budget)
 
-        if state and device is None:
+        if device is None:
             self._with_all_devices(budget, put)  # not before a run on one device, and after it on another
         else:
             put()
@@ -136,6 +152,10 @@ class OnDevices(BaseExecutable):
         """A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with,
         all of them in the structure that the function has there, which `set` takes. Where the artifact describes none,
         a dict by what follows in their names.
+
+        A weight is unpacked from the module's memory, where alone it is. ArgumentError for one that the module keeps
+        only in a form that is computed from its numbers, such as `int8`. A NaN that was widened from 8 bits or f16 may
+        have another payload.
 
         Of a device, or as all devices have it: the whole of what they have shards of, and otherwise that of the first
         one.
@@ -151,7 +171,9 @@ class OnDevices(BaseExecutable):
         if name in self._states:
             return owner.use(lambda instance: slot.give(instance.states[name]), frozenset({name}), self._budget())
         major_to_minor = slot.leaf.minor_to_major[::-1]
-        stored = np.frombuffer(owner.weight(name), slot.dtype).reshape([slot.shape[d] for d in major_to_minor])
+        stored = np.frombuffer(owner.get_weight(name, self._budget()), slot.dtype).reshape(
+            [slot.shape[d] for d in major_to_minor]
+        )
         return slot.give(stored.transpose(np.argsort(major_to_minor)))
 
     def _with_all_devices(self, budget: Budget, work: Callable[[], T]) -> T:
@@ -188,7 +210,7 @@ class OnDevices(BaseExecutable):
                     f"memory_limit"
                 )
             check_handed(self.manifest, self._limits, self._physical, count)
-            self._first.pool.limit(most - (max(count, len(self._devices)) - 1))
+            self._first.limit(most - (max(count, len(self._devices)) - 1))
         return [self._device(d) for d in range(count)]
 
     def _device(self, d: int) -> Device:
@@ -201,7 +223,10 @@ class OnDevices(BaseExecutable):
                 self._check_open()  # nobody would close it
                 device = Device(self._program, self._held, 1, self._budget())
                 for name, value in {**self._later[None], **self._later.pop(d, {})}.items():
-                    self._put(device, name, value, self._budget())
+                    if value is None:
+                        value = self._first.copied(name)
+                    if value is not None:
+                        self._put(device, name, value, self._budget())
                 self._devices[d] = device
             return device
 
@@ -219,9 +244,20 @@ class OnDevices(BaseExecutable):
             self._later.setdefault(d, {})[name] = value
             return []
 
+    def _keep_weight(self, name: str, weight: Weight, d: int | None) -> list[Device]:
+        """As `_keep` of a weight whose bytes are the caller's. What is set on all is not kept: later devices copy it
+        from the first, as long as that has it."""
+        common = self._later[None]
+        if d == 0 and name in common and common[name] is None:
+            common[name] = self._first.copied(name)
+        if d is not None and d not in self._devices:
+            assert weight.data is not None, "it was given"
+            weight = Weight(bytes(weight.data), given=weight.given)
+        return self._keep(name, None if d is None else weight, d)
+
     def _put(self, device: Device, name: str, value: Any, budget: Budget) -> None:
         if name in self._states:
             device.use(lambda instance: instance.states[name].__setitem__(..., value), frozenset(), budget)
             device.found(name)
         else:
-            device.set_weight(name, value)
+            device.set_weight(name, Weight(value.data, value.forms, value.given), budget)

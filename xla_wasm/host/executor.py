@@ -146,15 +146,16 @@ class Executable(OnDevices):
         """The number that was asked for; None: as many as there are processors, also where it is unpickled."""
 
     def clone(self) -> Executable:
-        """Another executable of the same compiled module, with the same limits and the weights as they are now, which
-        both share. Its states and its runs are its own: for many users of one model, and for functions of the host that
-        run it while it runs.
+        """Another executable of the same compiled module, with the same limits and the weights as they are now. Its
+        states and its runs are its own: for many users of one model, and for functions of the host that run it while it
+        runs. It has a memory of its own, with a copy of the packed weights.
         """
         self._check_open()
         artifact, physical, custom_calls = self._origin
         made = Executable(artifact, self._limits, physical, custom_calls, self._program)
         made._threads = self._threads
-        made._take_held(self._weights())
+        made._first.copy(self._first, self._budget())
+        made._take_held(self._weights(first=False))
         return made
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -175,7 +176,7 @@ class Executable(OnDevices):
             "threads": self._threads,
         }
         budget = self._budget()
-        held = self._weights()
+        held = self._weights(first=True)
 
         def add_states() -> None:
             for d, device in list(self._devices.items()):

@@ -16,6 +16,7 @@ from .grid import ONE_DEVICE, check_alone
 from .instance import Instance, Program
 from .loopback import Loopback
 from .manifest import Exchange, Manifest
+from .weights import Weight
 
 
 class FreshExecutable(BaseExecutable):
@@ -38,7 +39,7 @@ class FreshExecutable(BaseExecutable):
                 raise ArgumentError(f"'{manifest.name}' needs its host while it runs: {request.kind} '{request.name}'")
         super().__init__(manifest, None, Slot)
         self._program = Program(artifact.wasm, manifest, artifact.weights, Limits(timeout=timeout))
-        self._weights: dict[str, bytes] = {}
+        self._weights: dict[str, Weight] = {}
         self._initial: dict[str, Array] = {}
 
     def set(self, name: str | os.PathLike[str], array: Any = FILE) -> None:
@@ -59,7 +60,7 @@ class FreshExecutable(BaseExecutable):
         if name in self._states:
             self._initial[name] = np.array(checked)
         else:
-            self._weights[name] = physical_bytes(slot.leaf, checked)
+            self._weights[name] = Weight(physical_bytes(slot.leaf, checked))
 
     @property
     def unset(self) -> list[str]:

@@ -10,6 +10,7 @@ import weakref
 from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
+from itertools import compress
 from math import inf
 from typing import Any, NoReturn, TypeVar, cast
 
@@ -26,10 +27,12 @@ from .budget import UNLIMITED, Budget, Limits
 from .dynamic import Place
 from .engine import engine_for, first_lines, modules
 from .exchange import Port
-from .manifest import Exchange, Manifest
+from .manifest import Exchange, Manifest, Parameter
 from .sidecar import sidecar_parts
 from .thread_pool import SharedMemory, ThreadPool, pages_for
+from .unpacking import unpack
 from .views import is_same, lies_in
+from .weights import Weight, kept, moved
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -102,6 +105,24 @@ class Program:
             )
 
 
+class Room:
+    """The memory of an instance. Who holds it, and not the instance, can read what lies there, and does not keep the
+    instance's permit."""
+
+    __slots__ = ("_manifest", "_owners", "instance", "memory")
+
+    def __init__(self, instance: Instance, *owners: Any) -> None:
+        """The memory is there as long as its `owners` are."""
+        self.instance = weakref.ref(instance)
+        self.memory = instance.memory
+        self._manifest = instance._manifest
+        self._owners = owners
+
+    def forms(self, parameter: Parameter) -> tuple[memoryview, ...]:
+        """The places of a weight: of all that the module has made of it, or of itself."""
+        return tuple(self.memory[at : at + size] for at, size in kept(self._manifest, parameter))
+
+
 class Instance(BaseInstance):
     """Linear memory with its views, and the module's exports as plain callables.
 
@@ -127,6 +148,7 @@ class Instance(BaseInstance):
         self._instance = self._instantiate(program)
         base = self._shared.address if self._shared else calls().address(self._store, self._instance)
         self.memory = memoryview((ctypes.c_ubyte * manifest.memory_bytes).from_address(base)).cast("B")
+        self.room = Room(self, self._store, self._instance, self._shared)
         self.inputs = tuple(place(p, self.memory) for p in manifest.parameters if p.kind == "input")
         self.outputs = tuple(place(r, self.memory) for r in manifest.results if r.kind == "output")
         self.states = {p.name: place(p, self.memory) for p in manifest.parameters if p.kind == "state"}
@@ -134,7 +156,8 @@ class Instance(BaseInstance):
         at = manifest.devices.offset if manifest.devices else 0
         self._ids = self.memory[at : at + 16].cast("I") if manifest.devices else None
         self._placed: tuple[int, ...] = (0, 0, 1, 1)  # as the module starts
-        self.weights: Mapping[str, bytes] = {}
+        self.weights: Mapping[str, Weight] = {}
+        """The weights that its memory has."""
         self._run = self._bind("run")
         self._init: Callable[[int], int] | None = None
         self._step: Callable[[int], int] | None = None
@@ -208,14 +231,46 @@ class Instance(BaseInstance):
         for target, output in pairs:
             np.copyto(target, output)
 
-    def apply(self, weights: Mapping[str, bytes]) -> None:
-        """Brings the weights up to date: those whose bytes are other objects than last time are written."""
+    def apply(self, weights: Mapping[str, Weight], home: Room | None = None) -> None:
+        """Brings the weights up to date: writes those that are others than last time, or copies from the memory of
+        `home` what the module there has made of them."""
         for parameter in self._manifest.parameters:
-            data = weights.get(parameter.name)
-            if parameter.kind != "weight" or data is None or data is self.weights.get(parameter.name):
+            weight = weights.get(parameter.name)
+            if parameter.kind != "weight" or weight is None or weight is self.weights.get(parameter.name):
                 continue
-            self._set_weight(parameter, data)
+            if weight.data is not None:
+                self._set_weight(parameter, weight.data)
+            else:
+                assert weight.forms is not None or home is not None, "what nobody has"
+                self.put_forms(parameter, weight.forms or cast("Room", home).forms(parameter))
         self.weights = weights
+
+    def put_forms(self, parameter: Parameter, forms: Sequence[bytes | memoryview]) -> None:
+        """Puts into memory what another instance of the module has made of a weight."""
+        for (at, size), form in zip(kept(self._manifest, parameter), forms):
+            self.memory[at : at + size] = form
+
+    def unpacked(self, parameter: Parameter) -> bytes | None:
+        """The bytes of a weight as it was set, in the order of its layout; None if what the module has made of it does
+        not tell them."""
+        if not parameter.bytes:
+            return b""
+        of_numbers = moved(self._manifest, parameter)
+        if not any(of_numbers):
+            return None
+        made = tuple(map(bytes, self.room.forms(parameter)))
+
+        def telling(forms: Sequence[bytes | memoryview]) -> list[bytes | memoryview]:
+            return list(compress(forms, of_numbers))
+
+        def make(data: bytes) -> list[bytes | memoryview]:
+            self._set_weight(parameter, data)
+            return telling(self.room.forms(parameter))
+
+        try:
+            return unpack(parameter.element_type, parameter.bytes, telling(made), make)
+        finally:
+            self.put_forms(parameter, made)
 
     def profile(self, serve: Serve | None = None) -> list[tuple[str, float]]:
         def in_time(instance: Instance, number: int) -> None:

@@ -93,6 +93,17 @@ class InstancePool:
         except IndexError:
             return self._acquire_slowly(budget)
 
+    def idle(self) -> Instance | None:
+        """An instance that nobody uses, as `acquire` gives it, or None if there is none at the moment."""
+        try:
+            return self._idle.pop()
+        except IndexError:
+            return None
+
+    def holds(self, instance: Instance) -> bool:
+        """Returns True if an instance is one of the pool's, in use or not."""
+        return weakref.ref(instance.permit) in self._permits
+
     def ring(self) -> None:
         """Wakes a caller who waits. Of a closed pool, lets go of what has been given back."""
         if self._closed:
@@ -112,15 +123,21 @@ class InstancePool:
             self._bell.put(None)
         return idle
 
-    def limit(self, limit: int) -> None:
-        """Allows fewer instances from now on; those that are idle and too many go."""
+    def limit(self, limit: int, kept: Instance | None) -> None:
+        """Allows fewer instances from now on; those that are idle and too many go, except for `kept`."""
         with self._lock:
             self._limit = min(self._limit, limit)
+            spared: list[Instance] = []
             while self._issued() > self._limit:
                 try:
-                    self.forget(weakref.ref(self._idle.popleft().permit))
+                    instance = self._idle.popleft()
                 except IndexError:
-                    return
+                    break
+                if instance is kept:
+                    spared.append(instance)
+                else:
+                    self.forget(weakref.ref(instance.permit))
+            self._idle.extend(spared)
 
     def _after_fork(self) -> None:
         """In a child the parent's other threads are gone, and what they held is nobody's."""

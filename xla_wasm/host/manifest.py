@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ..artifact import FORMATS
@@ -10,7 +10,7 @@ from ..dataclass import dataclass
 from ..errors import ArtifactError
 from ..hlo.structure import fault
 from ..target import FEATURES, MODULE, PAGE, THREADS
-from .json_object import Object, show
+from .json_object import Object, is_int, show
 from .leaf import Leaf, leaf_fields
 from .manifest_fields import MAX_INT, TRANSFERS
 
@@ -43,6 +43,11 @@ class Init:
     part: int = 0
     """Of a weight that comes in parts the bytes of each but the last. Each is written to the same place, and the next
     call of `init`, of a number more, takes it. 0: all comes at once."""
+    kept: tuple[tuple[int, int], ...] = ()
+    """Of a weight address and bytes of each place that has what `init` makes of it. Empty: an artifact that does not
+    say it."""
+    moved: tuple[bool, ...] = ()
+    """Of each of these places True if `init` has only moved numbers there."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -268,6 +273,7 @@ def _init(item: Object, memory: int) -> Init:
     kind = item.choice("kind")
     size = item.integer("bytes")
     part = item.integer("part", size) if "part" in item.raw else 0
+    kept = _kept(item, memory) if "kept" in item.raw else []
     return Init(
         index=item.integer("index"),
         kind=kind,
@@ -278,7 +284,21 @@ def _init(item: Object, memory: int) -> Init:
         sidecar_offset=item.integer("sidecar_offset") if kind == "sidecar" else 0,
         sha256=item.text("sha256") if kind == "sidecar" else "",
         part=part,
+        kept=tuple((address, size) for address, size, _ in kept),
+        moved=tuple(moved == 1 for *_, moved in kept),
     )
+
+
+def _kept(item: Object, memory: int) -> Sequence[Any]:
+    places = item.array("kept")
+    for place in places:
+        are_numbers = isinstance(place, (list, tuple)) and len(place) == 3 and all(is_int(n) and n >= 0 for n in place)
+        if not are_numbers or place[2] > 1:
+            item.fail("kept", f"expected an address, a number of bytes and 0 or 1, got {show(place)}")
+        address, size, _ = place
+        if address + size > memory:
+            item.fail("kept", f"{size} bytes at {address} would reach beyond the memory of {memory} bytes")
+    return places
 
 
 def _devices(top: Object, memory: int) -> Devices | None:
@@ -359,6 +379,9 @@ def _check_together(top: Object, manifest: Manifest) -> None:
             if init.sidecar_offset < end:
                 top.fail(f"inits[{i}].sidecar_offset", f"the weights of '{init.name}' overlap others in the file")
             end = init.sidecar_offset + init.bytes
+    kept = sum(size for init in manifest.inits for _, size in init.kept)
+    if kept > manifest.memory_bytes:
+        top.fail("inits", f"weights would keep {kept} bytes of a memory of {manifest.memory_bytes}")
     names: set[str] = set()
     for i, parameter in enumerate(manifest.parameters):
         if parameter.name in names:

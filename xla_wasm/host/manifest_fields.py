@@ -110,6 +110,7 @@ ROWS = (
     Field("inits[].staging", "integer", "where to write the bytes before the call; means nothing for a `segment`", unit="address"),
     Field("inits[].bytes", "integer", "the number of these bytes", unit="bytes"),
     Field("inits[].part", "integer, optional", "of a `weight` that comes in parts: the size of each but the last", unit="bytes", low=1, since=2),
+    Field("inits[].kept", "list of lists, optional", "of a `weight`: address and bytes of each place that has what `init` makes of it, which runs only read, and 1 if `init` has only moved its numbers there, perhaps to a wider type, else 0. What lies there may be copied to another instance", unit="bytes"),
     Field("inits[].sidecar_offset", "integer, optional", "of a `sidecar`: where they begin in the file. No two overlap", unit="bytes"),
     Field("inits[].sha256", "string, optional", "of a `sidecar`: their hash, in hexadecimal"),
     Field("steps.address", "integer", "of the table", unit="address", align=4),

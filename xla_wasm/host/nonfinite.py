@@ -27,7 +27,11 @@ class Watch:
         """`inputs` are the arrays of the run in order; the rest is where the run will read it."""
         given = iter(inputs)
         self._module, self._manifest, self._get = module, manifest, get
-        self._arguments = [np.copy(next(given)) if p.kind == "input" else get(p.name) for p in manifest.parameters]
+        self._begun = [
+            None if p.kind == "weight" else np.copy(next(given)) if p.kind == "input" else get(p.name)
+            for p in manifest.parameters
+        ]
+        """The arguments, but for weights, which the run leaves as they are."""
         self._states = [p.name for p in manifest.parameters if p.kind == "state"]
 
     def check(self, results: Sequence[Array]) -> None:
@@ -36,24 +40,28 @@ class Watch:
         after = [*zip(names, results), *((name, self._get(name)) for name in self._states)]
         complain(after, lambda: self._module, self._arguments, self._manifest.name, self._manifest.target)
 
+    def _arguments(self) -> list[Array]:
+        parameters = self._manifest.parameters
+        return [self._get(p.name) if array is None else array for p, array in zip(parameters, self._begun)]
+
 
 def complain(
     results: Iterable[tuple[str, Array]],
     module: Callable[[], Module],
-    arguments: Sequence[Array],
+    arguments: Callable[[], Sequence[Array]],
     program: str,
     target: str,
     nan: bool = True,
     infinity: bool = True,
 ) -> None:
     """Raises NonFiniteError if a result has a NaN or an infinity that does not come from constants or infinite
-    arguments alone. `arguments` are the flattened ones of the module, before the run."""
+    arguments alone. `arguments` gives the flattened ones of the module, before the run."""
     found = next((name for name, array in results if _has(array, nan, infinity)), None)
     if found is None:
         return
     try:
-        told = module().explain_nonfinite(*arguments, target=target, nan=nan, infinity=infinity)
-    except UnsupportedError as error:
+        told = module().explain_nonfinite(*arguments(), target=target, nan=nan, infinity=infinity)
+    except (UnsupportedError, ArgumentError) as error:  # of weights of which the numbers are gone
         told = f"where it begins cannot be searched for: {error}"
     if told:
         raise NonFiniteError(f"'{found}' of '{program}' is not finite: {told}")

@@ -28,6 +28,7 @@ from .leaf import Leaf
 from .loopback import BasePort, Loopback
 from .manifest import Exchange, Manifest
 from .sidecar import sidecar_parts
+from .weights import Weight
 
 _EXPORTS = {MEMORY: "memory"} | dict.fromkeys(EXPORTS, "function")
 
@@ -178,7 +179,7 @@ class Executable(BaseExecutable):
                 self._values.found(name)
             else:
                 instance.set_weight(name, data)
-                self._values.set_weight(name, data)
+                self._values.put_weight(name, Weight(data))
 
     def get(self, name: str, device: int | None = None) -> Any:
         """A copy of a weight as it was set, or of a state as the last run left it; of a name that others begin with, of
@@ -192,7 +193,7 @@ class Executable(BaseExecutable):
             self._values.check({name})
             return slot.give(self._read(self._ready().states[name]))
         return slot.give(
-            self._arrays.from_memory(slot.leaf, bytearray(self._values.weight(name)), slot.leaf.dimensions)
+            self._arrays.from_memory(slot.leaf, bytearray(_given(self._values.weight(name))), slot.leaf.dimensions)
         )
 
     def _check_device(self, device: int) -> None:
@@ -213,8 +214,8 @@ class Executable(BaseExecutable):
         self._check_open()
         if self._instance is None:
             made = _Instance(self._module, self.manifest, self._sidecar)
-            for name, data in self._values.weights.items():
-                made.set_weight(name, data)
+            for name, weight in self._values.weights.items():
+                made.set_weight(name, _given(weight))
             self._instance = made
         return self._instance
 
@@ -242,6 +243,12 @@ class Executable(BaseExecutable):
                 place.write(self._arrays.to_memory(place.leaf, result), _dimensions(place.leaf, result))
 
         return serve
+
+
+def _given(weight: Weight) -> bytes | memoryview:
+    """The bytes of a weight, which this host keeps."""
+    assert weight.data is not None, "nothing takes them away"
+    return weight.data
 
 
 class _Guard:
@@ -353,7 +360,7 @@ class _Instance(BaseInstance):
         self._parameters = {p.name: p for p in manifest.parameters}
         self._fill_sidecar(sidecar)
 
-    def set_weight(self, name: str, data: bytes) -> None:
+    def set_weight(self, name: str, data: bytes | memoryview) -> None:
         """Writes a weight, in the order of its layout."""
         self._set_weight(self._parameters[name], data)
 

@@ -291,7 +291,15 @@ class Jitted:
 
         def look(values: Sequence[Any]) -> None:
             named = ((r["name"], np.asarray(x)) for r, x in zip(manifest["results"], values))
-            complain(named, lambda: self.lower(*args, **kwargs), before, self._name, manifest["target"], nan, infinity)
+            complain(
+                named,
+                lambda: self.lower(*args, **kwargs),
+                lambda: before,
+                self._name,
+                manifest["target"],
+                nan,
+                infinity,
+            )
 
         return look
 

@@ -165,13 +165,18 @@ class Loads:
 
     def widened(self, x: Val, dtype: str) -> Val:
         """Numbers of a small float, the upper halves of words, as f32: f16 without infinities and NaN, which scales
-        stand for."""
+        stand for, unless the types say that it has them."""
         b = self.b
         if dtype == "bf16":
             return b.bitcast(x, "f32")
         # The exponent has three bits more there, and another zero.
         moved = b.and_(b.shr_s(x, 3), self.constant("s32", -0x70002000))
-        return b.mul(b.bitcast(moved, "f32"), self.constant("f32", 2.0**112))
+        value = b.mul(b.bitcast(moved, "f32"), self.constant("f32", 2.0**112))
+        if not self.g.types.has_infinities:
+            return value
+        ones, bits = self.constant("s32", 0x0F800000), b.bitcast(value, "s32")
+        infinite = b.or_(bits, self.constant("s32", 0x7F800000))
+        return b.bitcast(b.select(b.eq(b.and_(moved, ones), ones), infinite, bits), "f32")
 
     @staticmethod
     def loads_two(dtype: str) -> bool:

@@ -27,6 +27,8 @@ class Types:
     block: int = 0
     """The numbers along k of the right side, which is in 4 bits then, that have one scale; a multiple of `WORD`. If the
     left side is of s8, as many of its numbers have one, too."""
+    has_infinities: bool = False
+    """True if a right side in f16 may have infinities and NaN."""
 
     @classmethod
     def all(cls, dtype: str) -> Types:

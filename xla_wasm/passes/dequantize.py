@@ -20,7 +20,7 @@ from ..hlo.types import PAIRED, TYPES, limits
 from ..ops.control.simplify_counting import unchanged
 from ..ops.dot.canonical import arranged, canonical_numbers
 from ..ops.dot.record import free_dimensions
-from ..ops.dot.stored import BLOCK, FEW_ROWS, NIBBLE, is_widening
+from ..ops.dot.stored import AS_IT_IS, BLOCK, FEW_ROWS, NIBBLE, is_widening
 from ..ops.reading import reads, record
 from ..ops.table import RECORDS
 from ..writing.writer import Index, Rule, Writer
@@ -48,6 +48,8 @@ class Stored:
 
     def written(self, w: Writer) -> Instruction:
         """The array."""
+        if self.scale is None and self.element_type == self.small.shape.element_type:
+            return self.small
         made = w.convert(self.small, "f32", weight_format=self.format)
         made = made if self.scale is None else w.mul(made, self.scale)
         return made if self.element_type == "f32" else w.convert(made, self.element_type)
@@ -94,9 +96,12 @@ class _Sinking:
 
     def convert(self, w: Writer, x: Instruction) -> Instruction:
         weight = self.stored.get(x.operands[0])
-        if weight is not None and weight.format and x.shape.element_type in WEIGHT_TYPES:
-            # What the program has in 16 bits is not rounded to them on the way to what computes in f32.
-            stored = replace(weight, element_type=x.shape.element_type)
+        type_ = x.shape.element_type
+        if weight is not None and weight.format and type_ in WEIGHT_TYPES:
+            if weight.format == AS_IT_IS and type_ not in ("f32", weight.small.shape.element_type):
+                return x  # from one type of 16 bits to the other
+            # What is rounded to its format is not rounded to the program's 16 bits on the way to what computes in f32.
+            stored = replace(weight, element_type=type_)
             made = stored.written(w)
             self.stored[made] = stored
             return made

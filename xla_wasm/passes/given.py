@@ -10,9 +10,10 @@ from ..hlo.shape import Shape
 from ..ops.collective.groups import depends
 from ..ops.custom import callback
 from ..ops.custom.expand_assertion import end_unless
+from ..ops.dot.stored import AS_IT_IS
 from ..writing.writer import Writer
 from .tokens import without_tokens
-from .weight_formats import INT4, INT4_BY_INT8
+from .weight_formats import INT4, INT4_BY_INT8, OF_16_BITS
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +32,8 @@ class Given:
     states: tuple[tuple[int, str, tuple[int, ...]], ...] = ()
     """Leaves of the parameters that are states, their names, and the least sizes of their dimensions, if there are
     any."""
+    weights: tuple[int, ...] = ()
+    """Leaves of the parameters that are weights."""
     weight_formats: tuple[tuple[int, str], ...] = ()
     """Leaves of the parameters, and the formats that they are stored in."""
     results: tuple[Shape, ...] | None = None
@@ -97,10 +100,17 @@ def allow_winograd(module: Module, given: Given) -> None:
 
 
 def name_formats(module: Module, given: Given) -> None:
-    """Notes at every parameter which of its leaves are stored in a format of their own."""
-    formats = dict(given.weight_formats)
-    leaves = [(p, index) for p in module.entry.parameters for index, leaf in p.shape.leaves() if not leaf.is_token]
-    for number, (p, index) in enumerate(leaves):
+    """Notes at every parameter which of its leaves are weights, and which are stored in a format: those of 16 bits in
+    their own, if in no other."""
+    formats, weights = dict(given.weight_formats), frozenset(given.weights)
+    leaves = [(p, i, leaf) for p in module.entry.parameters for i, leaf in p.shape.leaves() if not leaf.is_token]
+    for number, (p, index, leaf) in enumerate(leaves):
+        if number in weights:
+            p.mark(weight_leaves=(*p.marks.weight_leaves, index))
+            if leaf.element_type in OF_16_BITS:
+                formats.setdefault(number, AS_IT_IS)
+            if leaf.element_type == formats.get(number) == "bf16":
+                formats[number] = AS_IT_IS
         if number in formats:
             name = INT4_BY_INT8 if formats[number] == INT4 and given.relaxed else formats[number]
             p.mark(stored_leaves=(*p.marks.stored_leaves, (index, name)))

@@ -27,6 +27,7 @@ from .tokens import remove_tokens
 from .topk import find_topk
 from .weight_formats import store_weights
 from .widen import widen
+from .winograd import limit_winograd
 
 
 def pad_dynamic(module: Module) -> None:
@@ -74,6 +75,7 @@ PASSES: tuple[Callable[[Module], None], ...] = (
     split_products,
     store_weights,
     sink_dequantization,
+    limit_winograd,
     canonicalize,
     sink_transposes,
     simplify,

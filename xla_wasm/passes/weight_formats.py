@@ -15,12 +15,15 @@ from ..hlo.ir import Computation, Instruction, Module
 from ..hlo.signature import leaf_of
 from ..hlo.types import limits
 from ..ops.control.simplify_counting import unchanged
-from ..ops.dot.stored import BLOCK, NIBBLE
+from ..ops.dot.stored import AS_IT_IS, BLOCK, NIBBLE
 from ..ops.reading import reads, record
 from ..writing.writer import Index, Writer
 
 WEIGHT_TYPES = ("f32", "bf16", "f16")
 """The types of weights that are stored in other formats."""
+
+OF_16_BITS = ("bf16", "f16")
+"""Types of weights that are stored as they are where the caller has named no format."""
 
 INT8 = "int8"
 INT4 = "int4"
@@ -73,7 +76,10 @@ def store_weights(module: Module) -> None:
             ):
                 name = INT8
             w, type_ = Writer(x, written, module.computations), x.shape.element_type
-            made = _through(w, x if type_ == "f32" else w.convert(x, "f32"), name, dims)
+            if name == AS_IT_IS:
+                made = w.convert(x, "f32", weight_format=name)
+            else:
+                made = _through(w, x if type_ == "f32" else w.convert(x, "f32"), name, dims)
             stored[x] = made if type_ == "f32" else w.convert(made, type_)
     entry.instructions = written
     # Reductions that were made come before what calls them.

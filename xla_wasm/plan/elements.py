@@ -43,6 +43,10 @@ class Routine(Kernel):
     def __str__(self) -> str:
         return "a routine of its own"
 
+    @property
+    def moves(self) -> bool:
+        return self.expression.moves
+
     def write(self, cache: KernelCache) -> Lowered:
         (root,) = self.expression.roots
         w = _writer(cache, self.expression, strides=self.strides)
@@ -111,6 +115,10 @@ class Elements(Kernel):
 
     def __str__(self) -> str:
         return f"elements of {list(self.dims)}"
+
+    @property
+    def moves(self) -> bool:
+        return self.expression.moves
 
     def scratch(self, cache: KernelCache) -> Scratches:
         return ()

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from ..dataclass import dataclass
 from ..hlo.ir import Computation, Instruction
-from ..hlo.types import REAL_OF, TYPES
+from ..hlo.types import REAL_OF, TYPES, keeps_numbers
 from ..loop.builder import WIDE, Builder
 from ..loop.ir import Func
 from ..lowering.source import Source
@@ -43,6 +43,11 @@ class Kernel(ABC):
     def scratch(self, cache: KernelCache) -> tuple[int | bytes, ...]:
         """As `Lowered.scratch`."""
         return cache.lower(self).scratch
+
+    @property
+    def moves(self) -> bool:
+        """True if all numbers that it writes are such as it reads, perhaps in a wider type, and constants."""
+        return False
 
     @abstractmethod
     def write(self, cache: KernelCache) -> Lowered:
@@ -138,6 +143,17 @@ class Expression:
         dense = all(v.size == 1 or v.size == roots[0].shape.size for v in self.sources.values())
         self.flat = dense and is_flat(roots, self.inner)
 
+    @property
+    def moves(self) -> bool:
+        """As `Kernel.moves`, of one whose results are the roots."""
+        constant: set[Instruction] = set()
+        for x in self.inner:
+            if constant.issuperset(x.operands):
+                constant.add(x)
+            elif not _moves(x):
+                return False
+        return True
+
     def arguments(self, first: int) -> dict[Instruction, Source]:
         """The sources, as the arguments from number `first` on."""
         return {x: Source(first + i, v.dtype, v.dims, v.strides) for i, (x, v) in enumerate(self.sources.items())}
@@ -201,6 +217,12 @@ def is_flat(roots: list[Instruction], inner: list[Instruction]) -> bool:
         elif x.literal is None and not (about.elementwise and x.shape.size in (1, size)):
             return False
     return True
+
+
+def _moves(x: Instruction) -> bool:
+    if x.opcode == "convert":
+        return keeps_numbers(x.operands[0].shape.element_type, x.shape.element_type)
+    return record(x).view or x.opcode in ("concatenate", "pad", "real", "imag", "copy")
 
 
 def _own_key(x: Instruction, cache: KernelCache) -> Any:

@@ -23,7 +23,7 @@ from ..lowering.elemental import Elemental
 from ..lowering.source import Source, place
 from ..lowering.source import store as store_element
 from ..lowering.table import ELEMENTAL
-from ..ops.dot.stored import BLOCK, FEW_ROWS, reads_converted, stored_type
+from ..ops.dot.stored import BLOCK, FEW_ROWS, is_as_f16, reads_converted, stored_type
 from ..ops.reading import reads, record
 from ..target import Target
 from .buffer import View
@@ -197,6 +197,9 @@ def _types(x: Instruction, left: str, narrow: bool, rows: int) -> tuple[Types | 
     if not paired and dtype not in PRODUCT_TYPES:
         return None, 1
     source = stored_type(rhs) if narrow else operand
+    if narrow and dtype == "f32" and rows > FEW_ROWS and is_as_f16(rhs):
+        # Infinities take longer to widen: that pays for panels which the first rows widen for the others.
+        return Types(left, "f16", dtype, dtype, has_infinities=True), 1
     keeps = paired or rhs.marks.weight_format or rows <= FEW_ROWS
     return Types(left, source if keeps else operand, dtype, dtype, pairs=paired), 2 if paired else 1
 
@@ -332,6 +335,10 @@ class Pack(Kernel):
 
     def __str__(self) -> str:
         return f"panels of {self.tile.nr} for {self.gemm}"
+
+    @property
+    def moves(self) -> bool:
+        return self.expression.moves
 
     @property
     def size(self) -> int:

@@ -13,7 +13,7 @@ from ...hlo.ir import Instruction
 from ...hlo.types import PAIRED
 from ...writing.writer import Rule, Writer
 from ..dot.canonical_integers import even, narrowed, product_types
-from ..dot.stored import LONG_ROW
+from ..dot.stored import LONG_ROW, is_widening
 from ..window.canonical import padding
 from .plan import depthwise, depthwise_of, winograd_tile, winograd_tile_of
 
@@ -71,13 +71,17 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
         n, groups, canonical = _with_depth(n), batch_groups, _conv_labels(rank + 1)
     elif batch_groups > 1:
         image, groups = _batch_groups_to_features(w, x, image, batch_groups), batch_groups
+    stored = kernel.operands[0] if kernel.marks.weight_format and is_widening(kernel) else None
+
+    def arranged(kernel: Instruction) -> Instruction:
+        if reversed_:
+            sides = zip(n.kernel_spatial_dimensions, window)
+            kernel = w.reverse(kernel, tuple(d for d, side in sides if side.window_reversal))
+        order = (*n.kernel_spatial_dimensions, n.kernel_input_feature_dimension, n.kernel_output_feature_dimension)
+        return w.transpose(kernel, order)
+
     image = w.transpose(image, (n.input_batch_dimension, *n.input_spatial_dimensions, n.input_feature_dimension))
-    if reversed_:
-        kernel = w.reverse(
-            kernel, tuple(d for d, side in zip(n.kernel_spatial_dimensions, window) if side.window_reversal)
-        )
-    order = (*n.kernel_spatial_dimensions, n.kernel_input_feature_dimension, n.kernel_output_feature_dimension)
-    kernel = w.transpose(kernel, order)
+    mark, kernel = kernel.marks.weight_format, arranged(kernel)
     order = (n.output_batch_dimension, *n.output_spatial_dimensions, n.output_feature_dimension)
     dims = (1,) * (len(order) - rank) + x.shape.dimensions
     out = tuple([dims[d] for d in order])
@@ -89,7 +93,10 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
         """A convolution of operands in canonical order, with results of `out`."""
         shape = sums, image.shape.dimensions, kernel.shape.dimensions, out, groups, window
         padded = any(side.padding_low or side.padding_high for side in window)
-        if padded and depthwise_of(*shape) is None and not winograd_tile_of(x.marks.winograd, *shape):
+        is_product = depthwise_of(*shape) is None and not winograd_tile_of(x.marks.winograd, *shape)
+        if stored is not None and is_product and not holes:
+            kernel = w.convert(arranged(stored), operands, weight_format=mark)  # the product packs it as it is stored
+        if padded and is_product:
             zero = w.scalar(image.shape.element_type, 0)
             zero.name = f"{x.name}.zero"
             image = w.pad(image, zero, [PaddingDimension(), *map(padding, window), PaddingDimension()])
@@ -118,6 +125,27 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
     else:
         made = convolve(image, kernel, out, groups, bare)
     return w.reshape(w.transpose_back(made, order), x.shape.dimensions)
+
+
+def winograd_tile_before(x: Instruction) -> int:
+    """As `ops.conv.plan.winograd_tile`, of a convolution whose dimensions may be in any order: the tile that it will
+    have."""
+    if x.opcode != "convolution" or not x.marks.winograd or 0 in (x.shape.size, *(o.shape.size for o in x.operands)):
+        return 0
+    n, (image, kernel) = x.attrs["dim_labels"], (o.shape.dimensions for o in x.operands)
+    sums = product_types(x)[1]
+    if x.attrs["batch_group_count"] > 1:
+        return 0
+    window = [replace(side, window_reversal=False) for side in x.attrs["window"].dimensions]
+    orders = (
+        (n.input_batch_dimension, *n.input_spatial_dimensions, n.input_feature_dimension),
+        (*n.kernel_spatial_dimensions, n.kernel_input_feature_dimension, n.kernel_output_feature_dimension),
+        (n.output_batch_dimension, *n.output_spatial_dimensions, n.output_feature_dimension),
+    )
+    image, kernel, out = [
+        tuple([dims[d] for d in order]) for dims, order in zip((image, kernel, x.shape.dimensions), orders)
+    ]
+    return winograd_tile_of(x.marks.winograd, sums, image, kernel, out, x.attrs["feature_group_count"], window)
 
 
 def _with_depth(n: ConvolutionDimensionNumbers) -> ConvolutionDimensionNumbers:

@@ -9,7 +9,9 @@ from ...hlo.types import BYTES, PAIRED, TYPES
 
 WIDENED = {PAIRED: BYTES, "f32": ("bf16", "f16", "s8", "u8")}
 """Types of operands, and those that the kernels of products widen to them when they load; f16 without infinities and
-NaN."""
+NaN, or of weights that are `AS_IT_IS`."""
+AS_IT_IS = "as it is"
+"""The format of weights that the program has in bf16 or f16: of f16 there may be infinities and NaN among them."""
 
 NIBBLE = "s4"
 """The type of numbers that a kernel reads eight in a word, a scale with each block of them (see
@@ -47,11 +49,16 @@ def stored_type(x: Instruction) -> str:
     """The type that a kernel reads an operand of a product in, if that is made as its instruction says: that which it
     is converted from.
 
-    Of f16 these are only weights, which have no infinities and no NaN: see `WIDENED`.
+    Of f16 these are only weights that have no infinities and no NaN: see `WIDENED`.
     """
     dtype = x.shape.element_type
     source = x.operands[0].shape.element_type if x.opcode == "convert" else ""
-    return source if source in WIDENED.get(dtype, ()) and (source != "f16" or x.marks.weight_format) else dtype
+    return source if source in WIDENED.get(dtype, ()) and (source != "f16" or x.marks.weight_format == "f16") else dtype
+
+
+def is_as_f16(x: Instruction) -> bool:
+    """Returns True if this is an f16 weight as f32, which may have infinities and NaN."""
+    return x.opcode == "convert" and x.operands[0].shape.element_type == "f16" and x.marks.weight_format == AS_IT_IS
 
 
 def reads_converted(x: Instruction) -> bool:
