@@ -10,18 +10,22 @@ import wasmtime
 
 from tests.support.paths import ROOT
 from xla_wasm.assemble.assemble import boundary
-from xla_wasm.assemble.driver import copy_kernel, init_function, layout, run_function, step_function
-from xla_wasm.target import EXPORTS, FEATURES, MEMORY, TARGETS, THREADS, TUNES, Target
+from xla_wasm.assemble.driver import copy_kernel, layout, running
+from xla_wasm.link.link import Linker
+from xla_wasm.target import CONFIG, EXPORTS, FEATURES, MEMORY, TARGETS, THREADS, TUNES, Target
 from xla_wasm.wasm.module import Module
 
 
 def compiled_for(target: Target) -> wasmtime.Module:
     """A module with an empty program."""
-    wasm, room = Module(), layout([])
-    for func in (copy_kernel(), step_function(room), run_function(room, waits=True), init_function([], {})):
-        wasm.add(func)
+    wasm = Module()
+    wasm.add(copy_kernel())
     wasm.slot("copy")
-    boundary(wasm, target, 2)
+    functions = running(direct=False, threads=False, waits=True, inits=False, brought=False)
+    linker = Linker(wasm, lambda size, align, content: 0, chosen=functions)
+    for symbol in functions.values():
+        linker.need(symbol)
+    boundary(wasm, target, 2, functions)
     return wasmtime.Module(wasmtime.Engine(), wasm.encode())
 
 
@@ -48,3 +52,9 @@ def test_javascript_probes_every_feature() -> None:
 def test_javascript_names_every_target(file: str) -> None:
     text = (ROOT / "web" / file).read_text()
     assert [name for name in TARGETS if not re.search(rf"(?<![\w-]){name}(?![\w-])", text)] == []
+
+
+def test_the_c_runtime_has_the_same_addresses() -> None:
+    text, room = (ROOT / "runtime_c" / "step.c").read_text(), layout([])
+    found = {name: int(address) for name, address in re.findall(r"#define (\w+) +\(\(.*\*\)(\d+)\)", text)}
+    assert found == {"AT": CONFIG, "REQUESTED": room.record, "INITS": room.table - 8, "TABLE": room.table}

@@ -12,6 +12,7 @@ import pytest
 import wasmtime
 
 from tests.support.paths import ROOT
+from xla_wasm.assemble.driver import running
 from xla_wasm.assemble.front import FRONTS
 from xla_wasm.link import Linker, runtime_functions
 from xla_wasm.link.link import Table, _runtime, read_table
@@ -63,17 +64,20 @@ def chosen_for_fronts() -> dict[str, str]:
 
 def test_all_of_the_runtime_links() -> None:
     module, arena = Module(), Arena()
-    linker = Linker(module, arena, chosen=chosen_for_fronts())
+    functions = running(direct=True, threads=False, waits=True, inits=True, brought=True)
+    linker = Linker(module, arena, chosen={**functions, **chosen_for_fronts()})
     linker.import_for(*runtime_functions())
     for name, params, results in (
         ("description", (), ("i32",)),
         ("arena", (), ("i32",)),
-        ("run", (), ("i32",)),
-        ("init", ("i32",), ()),
+        ("dispatch", ("i32",) * 4, ()),
+        ("fork", ("i32",), ()),
+        ("bring", ("i32",), ()),
     ):
         func = Func(name, params, results)
         func.op("unreachable")
         module.add(func)
+    module.slot("xw_step")  # the table that it calls kernels through
     for symbol in runtime_functions():
         linker.need(symbol)
         module.export_func(symbol, symbol)

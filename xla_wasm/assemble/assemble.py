@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from .. import __version__
@@ -16,19 +16,20 @@ from ..hlo.shape import Layout, Shape
 from ..hlo.sharding import Shards
 from ..hlo.signature import NamedShape, size_places
 from ..hlo.types import TYPES
+from ..link.link import Linker
 from ..loop.emit import emit
 from ..options import Options
 from ..plan.buffer import ALIGNMENT, Buffer, Data, View
 from ..plan.kernel import COPY
 from ..plan.parts import share
 from ..plan.plan import Ask, Plan, Step, all_steps
-from ..target import CONFIG, EXPORTS, MEMORY, MODULE, MOST_PAGES, PAGE, SERVER, STOP, THREAD_EXPORTS, Target
+from ..target import CONFIG, MEMORY, MODULE, MOST_PAGES, PAGE, SERVER, STOP, THREAD_EXPORTS, Target
 from ..wasm.func import Func
 from ..wasm.module import Module, custom
 from . import driver, front, threads, wasi_http
 
 if TYPE_CHECKING:
-    from ..link.link import Alloc, Linker
+    from ..link.link import Alloc
 
 PRODUCER = f"xla_wasm {__version__}"
 SIDECAR_BYTES = 1024
@@ -99,7 +100,7 @@ def assemble(
     shared, own = share(steps) if target.threads else ((), None)
     kernels = (COPY, *plan.funcs)
     slots = {name: wasm.slot(name) if options.kind == MODULE else i for i, name in enumerate(kernels)}
-    wasm.data(room.table, driver.table(steps, room, slots, shared))
+    wasm.data(*driver.table(steps, room, slots, shared))
     sidecar = _Sidecar()
     brought: dict[int, driver.Segment] = {}
     calls = plan.first_calls()
@@ -118,45 +119,41 @@ def assemble(
             wasm.data(buffer.address, buffer.data)
     manifest = _manifest(plan, interface, target, room, options.kind, sidecar.entries, devices)
     waits = any(isinstance(s, Ask) for s in steps)
-    step = driver.step_function(room, direct=options.kind != MODULE)
-    running = (step, driver.run_function(room, waits), driver.init_function(driver.init_starts(plan), brought))
+    direct = options.kind != MODULE
+    running = driver.running(direct, target.threads, waits, bool(plan.inits), bool(brought))
     room_left = _Room(driver.start_of_buffers(plan, target.threads), front.low_bytes(options.kind), plan.end)
     arena = room_left.alloc(16 + front.ARENA, 8, False) if options.kind == SERVER else 0
-    linker = (
-        _add_front(wasm, room_left.alloc, options.kind, manifest, running, arena, kept_apart)
-        if options.kind != MODULE
-        else None
-    )
-    if linker:
-        wasm.add(driver.dispatch_function(kernels))
+    called = [driver.bring_function(brought)] if brought else []
+    if direct:
+        called.append(driver.dispatch_function(kernels))
+        linker = _add_front(wasm, room_left.alloc, options.kind, manifest, running, called, arena, kept_apart)
+    else:
+        linker = Linker(wasm, room_left.alloc, chosen=running)
+        for function in called:
+            wasm.add(function)
     wasm.add(driver.copy_kernel())
     for func in plan.funcs.values():
         wasm.add(emit(func))
-    if linker is None:
-        for function in running:
-            wasm.add(function)
     if own is not None:
         wasm.add(threads.take_function(room.control, own))
         wasm.add(threads.fork_function(room.control))
         wasm.add(threads.stop_function(room.control))
-    if wasm.missing():
-        from ..link.link import Linker  # many programs call no C function
-
-        linker = linker or Linker(wasm, room_left.alloc)
-        linker.need_missing()
+    for symbol in reversed(running.values()):
+        linker.need(symbol)
+    linker.need_missing()
     if options.kind != MODULE:
         wasm.join_segments()
     top = check_room(plan, room_left.top, target)
     manifest["pages"], manifest["peak_bytes"] = -(-top // PAGE), top
     if own is not None:
         manifest["threads"] = {"control": room.control, "bytes": own.bytes}
-        wasm.add(threads.work_function(room.control, manifest["pages"] * PAGE, own, linker.stack if linker else None))
+        wasm.add(threads.work_function(room.control, manifest["pages"] * PAGE, own, linker.stack))
         wasm.add(threads.start_function(room.control, wasm.make_passive()))
         wasm.start("start")
     code = (
         _server(wasm, target, manifest["pages"], arena, names)
         if arena
-        else _alone(wasm, target, manifest["pages"], names)
+        else _alone(wasm, target, manifest["pages"], running, names)
     )
     digest = hashlib.sha256()
     for part in (*code, encode_manifest(manifest)):
@@ -182,20 +179,20 @@ def check_room(plan: Plan, end: int, target: Target) -> int:
     return top
 
 
-def _alone(wasm: Module, target: Target, pages: int, names: bool) -> Parts:
+def _alone(wasm: Module, target: Target, pages: int, running: Mapping[str, str], names: bool) -> Parts:
     """One module."""
-    boundary(wasm, target, pages)
+    boundary(wasm, target, pages, running)
     return wasm.encode_parts(names=names)
 
 
 def _server(wasm: Module, target: Target, pages: int, arena: int, names: bool) -> Parts:
     """A component of two: the memory with all data, and the code."""
     memory = Module()
-    boundary(memory, target, pages, functions=())
+    boundary(memory, target, pages, functions={})
     memory.add(front.realloc(arena))
     memory.export_func(wasi_http.REALLOC, wasi_http.REALLOC)
     wasm.move_data(memory)
-    boundary(wasm, replace(target, memory=wasi_http.MEMORY), pages, functions=())
+    boundary(wasm, replace(target, memory=wasi_http.MEMORY), pages, functions={})
     imports = wasm.number_imports(wasi_http.CODE)
     return [wasi_http.server(wasm.encode(names=names), memory.encode(names=names), imports)]
 
@@ -224,23 +221,22 @@ def _add_front(
     alloc: Alloc,
     kind: str,
     manifest: dict[str, Any],
-    running: Sequence[Func],
+    running: Mapping[str, str],
+    called: Sequence[Func],
     arena: int,
     initial: Mapping[int, Data],
 ) -> Linker:
     """Adds the front of an artifact of this kind, what it calls and what it reads, before all else, so that their
     numbers are short."""
-    from ..link.link import Linker
-
     front.check(kind, manifest)
     c_code = front.FRONTS[kind]
-    linker = Linker(wasm, alloc, chosen=c_code.chosen(front.used_by(manifest)))
+    linker = Linker(wasm, alloc, chosen={**running, **c_code.chosen(front.used_by(manifest))})
     linker.import_for(*c_code.exports.values())
     model, address, content = front.describe(manifest, alloc, initial)
     linker.place_by_size(*c_code.exports.values())
     wasm.data(address, content)
     for func in (
-        *running,
+        *called,
         *(_constant(name, address) for name, address in ((front.DESCRIPTION, model), ("arena", arena)) if address),
     ):
         wasm.add(func)
@@ -257,15 +253,18 @@ def _constant(name: str, value: int) -> Func:
     return function
 
 
-def boundary(wasm: Module, target: Target, pages: int, functions: Iterable[str] = EXPORTS) -> None:
-    """Declares the memory that a module has or imports, and what it exports; that of threads is both."""
+def boundary(wasm: Module, target: Target, pages: int, functions: Mapping[str, str]) -> None:
+    """Declares the memory that a module has or imports, and what it exports: `functions` by these names, and a
+    memory; that of threads is both."""
     if target.memory is None:
         wasm.memory(pages)
     else:
         wasm.import_memory(*target.memory, pages, MOST_PAGES if target.threads else pages, target.threads)
     if target.memory is None or target.threads:
         wasm.export_memory(MEMORY)
-    for name in (*functions, *(THREAD_EXPORTS if target.threads else ())):
+    for name, function in functions.items():
+        wasm.export_func(name, function)
+    for name in THREAD_EXPORTS if target.threads else ():
         wasm.export_func(name, name)
 
 

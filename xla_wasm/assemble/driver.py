@@ -1,12 +1,12 @@
-"""The step table and the small wasm program that runs it.
+"""The step table, which `runtime_c/step.c` runs.
 
 A table entry has eight 32-bit words: kind, function slot, address of the argument block (or of a value), begin, end,
 target (of a kernel: how much of its range a call takes), address of a switch's targets, their count. Of a kernel the
 last two are how much of its range threads take at a time, 0 if it is not shared, and where `plan.parts.chunk_blocks`
-lie, if there are any. The program counter
-lies in memory, so a run can stop and go on: a step that needs the host writes the request record (the number of its
-request, and the step to go on with) and ends the run for now; the next one goes on from there. A host that gives up
-sets the second word to 0.
+lie, if there are any. Before the table stand the number of calls of `init` and the address of a list of their first
+entries, if there are any. The program counter lies in memory, so a run can stop and go on: a step that needs the host
+writes the request record (the number of its request, and the step to go on with) and ends the run for now; the next one
+goes on from there. A host that gives up sets the second word to 0.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ..loop.pieces import executed, piece
 from ..plan.buffer import ALIGNMENT
 from ..plan.kernel import COPY
 from ..plan.parts import Part, block_words, chunk_blocks
-from ..plan.plan import Ask, Branch, Copy, Jump, Launch, Plan, Step, Switch, all_steps, entries_of, keep_steps
-from ..target import CONFIG, CONTROL_BYTES, EXPORTS, STOP
+from ..plan.plan import Ask, Branch, Copy, Halt, Jump, Launch, Plan, Step, Switch, all_steps, entries_of, keep_steps
+from ..target import CONFIG, CONTROL_BYTES
 from ..wasm.func import Func
 
 ENTRY_BYTES = 32
@@ -34,8 +34,8 @@ _COPIED = 1 << 26
 """Bytes in a piece of a copy: some milliseconds."""
 
 DISPATCH = "dispatch"
-END, WAIT = -1, -2
-"""The results of `step` at the end of the program, and at a request that the host has to serve."""
+END = 0xFFFFFFFF
+"""What `step` gives at the end: the target of a halt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +56,7 @@ def layout(steps: list[Step], threads: bool = False) -> Layout:
     record = CONFIG + 16
     blocks = table + ENTRY_BYTES * len(steps)
     words = sum(len(s.targets if isinstance(s, Jump) else s.arguments) for s in steps if not isinstance(s, Ask))
+    words += sum(isinstance(s, Halt) for s in steps)
     if not threads:
         return Layout(record, table, blocks, 0, blocks + 4 * words)
     words += sum(block_words(s) for s in steps)
@@ -76,18 +77,11 @@ def drop_empty(plan: Plan) -> None:
     )
 
 
-def init_starts(plan: Plan) -> list[int]:
-    """The first entry of each call of `init`."""
-    starts, at = [], len(plan.entries)
-    for _, steps in plan.init_calls():
-        starts.append(at)
-        at += len(steps) + 1
-    return starts
-
-
-def table(steps: list[Step], place: Layout, slots: dict[str, int], shared: Sequence[Part | None] = ()) -> bytes:
-    """The bytes of the step table and of what its entries point to. `shared`: of each step how threads share it, None
-    if they do not."""
+def table(
+    steps: list[Step], place: Layout, slots: dict[str, int], shared: Sequence[Part | None] = ()
+) -> tuple[int, bytes]:
+    """The step table with what stands before it and what its entries point to, as bytes, and their address. `shared`:
+    of each step how threads share it, None if they do not."""
     entries, blocks = bytearray(), bytearray()
     requests = 0
     funcs = {step.func.name: step.func for step in steps if isinstance(step, Launch)}
@@ -122,9 +116,14 @@ def table(steps: list[Step], place: Layout, slots: dict[str, int], shared: Seque
         elif isinstance(step, Jump):
             kind, (target,) = JUMP, step.targets
         else:
-            kind = HALT
+            kind, target = HALT, END
         entries += struct.pack("<8I", kind, slot, block, begin, end, target, targets, count)
-    return bytes(entries + blocks)
+    starts = [i + 1 for i, step in enumerate(steps) if isinstance(step, Halt)]
+    if len(starts) < 2:
+        return place.table, bytes(entries + blocks)
+    before = struct.pack("<2I", len(starts) - 1, place.blocks + len(blocks))
+    starts[-1] -= 1  # the number after the last call does nothing
+    return place.table - len(before), before + entries + blocks + struct.pack(f"<{len(starts)}I", *starts)
 
 
 def is_short(plan: Plan) -> bool:
@@ -141,10 +140,6 @@ def _copied_at_once(step: Copy) -> int:
     if abs(step.arguments[0].address - step.arguments[1].address) < step.bytes:
         return step.bytes
     return min(step.bytes, _COPIED)
-
-
-def _exported(name: str) -> Func:
-    return Func(name, *EXPORTS[name])
 
 
 def copy_kernel() -> Func:
@@ -178,193 +173,35 @@ def dispatch_function(kernels: Iterable[str]) -> Func:
     return f
 
 
-def step_function(place: Layout, direct: bool = False) -> Func:
-    """`step(pc) -> next pc`: runs one entry of the table; -1 at the end, -2 where the host is to serve a request.
+def running(direct: bool, threads: bool, waits: bool, inits: bool, brought: bool) -> dict[str, str]:
+    """Returns the functions of the C runtime for `EXPORTS`.
 
-    `direct`: it calls kernels through `dispatch`, not through a function table, which an engine has to clear for each
-    new instance. Where the layout has a place for what threads share, kernels that they share go through `fork`.
+    `direct`: kernels are called through `dispatch`, not through a function table, which an engine has to clear for each
+    new instance. `threads`: kernels that they share go through `fork`. `waits`: there are requests for the host.
+    `inits`: `init` has something to do. `brought`: it calls `bring`.
     """
-    f = _exported("step")
-    entry = f.local("i32")
-    # The counter is kept where a host finds it after a trap.
-    f.op("i32.const", CONFIG)
-    f.op("local.get", 0)
-    f.op("i32.store", 2, 0)
-    f.op("local.get", 0)
-    f.op("i32.const", 5)
-    f.op("i32.shl")
-    f.op("i32.const", place.table)
-    f.op("i32.add")
-    f.op("local.set", entry)
-    order = (HALT, LONG_KERNEL, KERNEL, JUMP, BRANCH, SWITCH, REQUEST)
-    for _ in order:
-        f.op("block", None)
-    f.word(entry, 0)
-    f.op("br_table", [order.index(kind) for kind in range(LONG_KERNEL)], order.index(LONG_KERNEL))
-    f.op("end")
-    f.op("i32.const", END)
-    f.op("return")
-    f.op("end")
-    f.trap_if(STOP)
-    f.op("end")
-    if place.control:
-        f.word(entry, 6)
-        f.op("if", None)
-        f.op("local.get", entry)
-        f.call("fork")
-        f.sum(0, 1)
-        f.op("return")
-        f.op("end")
-    # A kernel's range in pieces: from the end of the one before to a piece further, or to the end of the range.
-    end, limit = f.local("i32"), f.local("i32")
-    f.word(entry, 3)
-    f.op("local.set", end)
-    f.word(entry, 4)
-    f.op("local.set", limit)
-    f.op("loop", None)
-    if direct:
-        f.word(entry, 1)
-    f.word(entry, 2)
-    f.op("local.get", end)
-    f.op("local.get", end)
-    f.word(entry, 5)
-    f.op("i32.add")
-    f.op("local.tee", end)
-    f.op("local.get", limit)
-    f.op("local.get", end)
-    f.op("local.get", limit)
-    f.op("i32.lt_u")
-    f.op("select")
-    f.op("local.tee", end)
-    if direct:
-        f.call(DISPATCH)
-    else:
-        f.word(entry, 1)
-        f.call_indirect(("i32", "i32", "i32"), ())
-    f.op("local.get", end)
-    f.op("local.get", limit)
-    f.op("i32.lt_u")
-    f.op("if", None)
-    f.trap_if(STOP)
-    f.op("br", 1)
-    f.op("end")
-    f.op("end")
-    f.sum(0, 1)
-    f.op("return")
-    f.op("end")
-    f.trap_if(STOP)
-    f.word(entry, 5)
-    f.op("return")
-    f.op("end")
-    f.sum(0, 1)
-    f.word(entry, 5)
-    f.word(entry, 2)
-    f.op("i32.load8_u", 0, 0)
-    f.op("select")
-    f.op("return")
-    f.op("end")
-    # An index out of range, read as unsigned, runs the last branch.
-    index, count = f.local("i32"), f.local("i32")
-    f.word(entry, 7)
-    f.op("i32.const", 1)
-    f.op("i32.sub")
-    f.op("local.set", count)
-    f.word(entry, 2)
-    f.op("i32.load", 2, 0)
-    f.op("local.tee", index)
-    f.op("local.get", count)
-    f.op("local.get", index)
-    f.op("local.get", count)
-    f.op("i32.lt_u")
-    f.op("select")
-    f.op("i32.const", 2)
-    f.op("i32.shl")
-    f.word(entry, 6)
-    f.op("i32.add")
-    f.op("i32.load", 2, 0)
-    f.op("return")
-    f.op("end")
-    f.op("i32.const", place.record)
-    f.word(entry, 1)
-    f.op("i32.store", 2, 0)
-    f.op("i32.const", place.record)
-    f.sum(0, 1)
-    f.op("i32.store", 2, 4)
-    f.op("i32.const", WAIT)
-    return f
-
-
-def run_function(place: Layout, waits: bool) -> Func:
-    """`run() -> 0`: runs the table to its end; or 1 if the host has to serve a request, and to call it again then."""
-    f = _exported("run")
-    pc = f.local("i32")
-    if not waits:
-        _run_from(f, pc, 0)
-        f.op("i32.const", 0)
-        return f
-    f.op("i32.const", place.record)
-    f.op("i32.load", 2, 4)
-    f.op("local.set", pc)
-    _run_on(f, pc)
-    f.op("local.get", pc)
-    f.op("i32.const", WAIT)
-    f.op("i32.eq")
-    f.op("if", None)
-    f.op("i32.const", 1)
-    f.op("return")
-    f.op("end")
-    f.op("i32.const", place.record)
-    f.op("i32.const", 0)
-    f.op("i32.store", 2, 4)
-    f.op("i32.const", 0)
-    return f
+    return {
+        "run": "xw_run_with_requests" if waits else "xw_run",
+        "init": "xw_init_bringing" if brought else "xw_init" if inits else "xw_init_nothing",
+        "step": "xw_step_direct" if direct else "xw_step_of_threads" if threads else "xw_step",
+    }
 
 
 Segment = tuple[int, int, int]
 """Of bytes in the module that are not yet in memory: their number, the address for them, and how many they are."""
 
 
-def init_function(starts: list[int], brought: Mapping[int, Segment]) -> Func:
-    """`init(i)`: runs call `i` of the steps that prepare constants and weights; the number after the last does nothing.
-
-    Before some calls, the constant that they read is `brought` from the module to its place.
-    """
-    f = _exported("init")
-    pc = f.local("i32")
-    for i, start in enumerate(starts):
+def bring_function(brought: Mapping[int, Segment]) -> Func:
+    """`bring(i)`: before call `i` of `init`, copies the constant that it reads from the module to its place, if there
+    is one."""
+    f = Func("bring", ("i32",), ())
+    for i, (segment, *place) in brought.items():
         f.op("local.get", 0)
         f.op("i32.const", i)
         f.op("i32.eq")
         f.op("if", None)
-        if i in brought:
-            segment, address, size = brought[i]
-            for value in (address, 0, size):
-                f.op("i32.const", value)
-            f.op("memory.init", segment)
-        _run_from(f, pc, start)
-        f.op("return")
+        for value in (place[0], 0, place[1]):
+            f.op("i32.const", value)
+        f.op("memory.init", segment)
         f.op("end")
-    f.op("local.get", 0)
-    f.op("i32.const", len(starts))
-    f.op("i32.ne")
-    f.op("if", None)
-    f.op("unreachable")
-    f.op("end")
     return f
-
-
-def _run_from(f: Func, pc: int, start: int) -> None:
-    f.op("i32.const", start)
-    f.op("local.set", pc)
-    _run_on(f, pc)
-
-
-def _run_on(f: Func, pc: int) -> None:
-    f.op("loop", None)
-    f.op("local.get", pc)
-    f.call("step")
-    f.op("local.tee", pc)
-    f.op("i32.const", 0)
-    f.op("i32.ge_s")
-    f.op("br_if", 0)
-    f.op("end")
