@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from ..hlo.ir import Module
 from ..ops.control.expand_inline import INLINE
-from ..ops.dot.expand import in_floats
+from ..ops.dot.expand import in_factors
 from ..ops.hostio.expand import HOST
 from ..ops.table import load_tables
 from ..writing.writer import Rule
@@ -31,7 +31,7 @@ def inline(module: Module) -> None:
 def type_products(module: Module) -> None:
     """Gives products of floats a type of floats, in which they are rounded, before what is narrower than f32 is
     widened."""
-    rewrite(module, dict.fromkeys(("dot", "convolution", "ragged-dot"), in_floats), suffixed=True)
+    rewrite(module, dict.fromkeys(("dot", "convolution", "ragged-dot"), in_factors), suffixed=True)
 
 
 def expand(module: Module) -> None:

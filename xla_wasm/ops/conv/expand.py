@@ -4,6 +4,6 @@ after the pass that sees to a module's own."""
 from __future__ import annotations
 
 from ...writing.writer import Rule
-from ..dot.expand import in_floats
+from ..dot.expand import in_factors
 
-EXPAND: dict[str, Rule] = {"convolution": in_floats}
+EXPAND: dict[str, Rule] = {"convolution": in_factors}

@@ -6,6 +6,7 @@ from __future__ import annotations
 from ...hlo.attrs import DotDimensionNumbers, RaggedDotDimensionNumbers
 from ...hlo.infer import KIND, wider
 from ...hlo.ir import Instruction
+from ...hlo.types import TYPES
 from ...writing.writer import Index, Rule, Writer
 
 Span = tuple[Instruction, Instruction]
@@ -132,14 +133,17 @@ def _scaled(e: Writer, operand: Instruction, scale: Instruction) -> Instruction:
     return e.mul(operand, e.reshape(spread, dims))
 
 
-def in_floats(e: Writer, x: Instruction) -> Instruction:
-    """A product of floats that gives integers or pred is one of floats, and is converted, as XLA:CPU has it. Any other
-    stays."""
-    kinds = [KIND[shape.element_type] for shape in (x.operands[0].shape, x.operands[1].shape, x.shape)]
-    if "float" not in kinds[:2] or kinds[2] in ("float", "complex"):
+def in_factors(e: Writer, x: Instruction) -> Instruction:
+    """A product of floats that gives integers, and one of numbers that gives pred, is one in the type of its factors,
+    and is converted, as XLA:CPU has it. Any other stays."""
+    given = [o.shape.element_type for o in x.operands[:2]]
+    kind, floats = KIND[x.shape.element_type], "float" in map(KIND.__getitem__, given)
+    from_floats = floats and kind in ("signed", "unsigned")
+    is_nonzero = kind == "pred" and given != ["pred", "pred"]
+    if not from_floats and not is_nonzero:
         return x
-    floats = wider(x.operands[0].shape.element_type, x.operands[1].shape.element_type)
-    return e.convert(e.again(x, *x.operands, dtype=floats), x.shape.element_type)
+    factors = wider(*given) if floats else max(given, key=lambda name: TYPES[name].bits)
+    return e.convert(e.again(x, *x.operands, dtype=factors), x.shape.element_type)
 
 
-EXPAND: dict[str, Rule] = {"ragged-dot": _ragged_dot, "scaled-dot": _scaled_dot, "dot": in_floats}
+EXPAND: dict[str, Rule] = {"ragged-dot": _ragged_dot, "scaled-dot": _scaled_dot, "dot": in_factors}

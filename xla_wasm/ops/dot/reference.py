@@ -20,9 +20,13 @@ from .expand import ragged_prefix
 
 def as_factors(element_type: str, *arrays: Array) -> list[Array]:
     """Arrays in the type that a product with results of `element_type` is computed in."""
-    if TYPES[element_type].kind in ("signed", "unsigned", "float") and not _are_floats(arrays):
+    if TYPES[element_type].kind in ("signed", "unsigned", "float", "complex") and not _are_floats(arrays):
         return [wide(x).astype(wide(np.zeros((), DTYPES[element_type])).dtype) for x in arrays]
     widened = [wide(x) for x in arrays]
+    if element_type == "pred" and not _are_floats(arrays):
+        # Whether a sum of integers is 0 says the type with most bits.
+        most = max(arrays, key=lambda x: TYPES_OF[x.dtype].bits).dtype
+        return [x.astype(most) for x in widened]
     return [x.astype(np.result_type(*widened)) for x in widened]
 
 
