@@ -35,7 +35,7 @@ _COPIED = 1 << 26
 
 DISPATCH = "dispatch"
 END = 0xFFFFFFFF
-"""What `step` gives at the end: the target of a halt."""
+"""The result of `step` at the end: the target of a halt."""
 
 
 @dataclass(frozen=True, slots=True)
