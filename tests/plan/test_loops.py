@@ -81,6 +81,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda x, y: lax.scan(lambda c, y: (c + y, c * y), x, y),
         (np.int32(1), np.arange(40, dtype=np.int32)),
     ),
+    "a sort by comparisons": (
+        lambda x: lax.fori_loop(0, 3, lambda t, x: lax.sort(x)[::-1] + x, x),
+        (np.arange(17, dtype=np.int32) * 7 % 17,),
+    ),
     "an inner loop that ends at once": (
         lambda x: lax.fori_loop(0, 9, lambda t, x: lax.while_loop(lambda x: x < t, lambda x: x + 3, x), x),
         (np.int32(0),),

@@ -10,7 +10,7 @@ from ..loop.emit import emit
 from ..loop.verify import Argument, KernelError, Verified, verify
 from .buffer import ALIGNMENT, Buffer, View
 from .kernel import K, Kernel, KernelCache
-from .plan import Launch, Plan, Step, all_steps
+from .plan import Launch, Plan, Step, all_steps, entries_of, joined_loops
 
 BY_COMPARISON = ("sort",)
 """Kernels that go to places which comparisons of elements decide: no bounds of theirs are known before they run."""
@@ -42,6 +42,7 @@ def verify_plan(plan: Plan) -> None:
     """
     steps = all_steps(plan)
     own = _own(plan, steps)
+    by_comparison = _by_comparison(plan, steps)
     known: dict[tuple[str, tuple[Argument, ...]], Verified] = {}
     for step in steps:
         if not isinstance(step, Launch):
@@ -53,9 +54,19 @@ def verify_plan(plan: Plan) -> None:
         verified = known.get(key)
         if verified is None:
             verified = known[key] = verify(step.func, arguments)
-            if verified.unproven and not step.func.name.startswith(BY_COMPARISON):
+            if verified.unproven and step not in by_comparison:
                 raise KernelError(verified.unproven[0])
         _apart(step, arguments, verified)
+
+
+def _by_comparison(plan: Plan, steps: list[Step]) -> set[Step]:
+    """The steps whose kernels are of `BY_COMPARISON`, and loops with such a kernel that are one themselves."""
+
+    def compares(step: Step) -> bool:
+        return isinstance(step, Launch) and step.func.name.startswith(BY_COMPARISON)
+
+    loops = [loop for loop in joined_loops(plan.steps) if any(map(compares, entries_of([loop], joined=False)[0]))]
+    return {*filter(compares, steps), *(loop.joined for loop in loops if loop.joined is not None)}
 
 
 def _argument(view: View, written: bool) -> Argument:
