@@ -20,7 +20,7 @@ from jax import lax
 
 from tests.support.random_values import COMPLEX, Draw, values
 from xla_wasm.builder import Builder
-from xla_wasm.hlo.attrs import GatherDimensionNumbers, ScatterDimensionNumbers, SliceDimension
+from xla_wasm.hlo.attrs import GatherDimensionNumbers, PaddingDimension, ScatterDimensionNumbers, SliceDimension
 from xla_wasm.hlo.ir import Computation, Instruction, Module
 from xla_wasm.hlo.shape import Shape
 from xla_wasm.hlo.types import TYPES
@@ -30,6 +30,7 @@ DIMS = ((5, 3), (8, 9), (130,), (33, 5), (4, 4), (7,), (300,), (6, 3, 4), (16, 1
 TYPES_DRAWN = ("f32", "s32", "u8", "f64", "c64", "pred", "f32", "s16", "bf16", "s64")
 SAME_WIDTH = {"f32": "s32", "s32": "u32", "u8": "s8", "f64": "s64", "s16": "u16", "bf16": "u16", "s64": "u64"}
 S32 = Shape("s32")
+_ALL = PaddingDimension(0, 0, 0)
 LIMIT = 64
 """The number modulo which floats are kept after each sum of two."""
 
@@ -276,18 +277,35 @@ def swap(p: Scope) -> None:
 
 
 def shift(p: Scope) -> None:
-    """All but one row move by one."""
+    """Rows move by one or more, as far as there is room for them: in what was there, in something else, or around."""
     k = p.draw.integer(0, len(p.arrays) - 1)
-    v = p.arrays[k]
+    v, b = p.arrays[k], p.b
     n, *rest = v.shape.dimensions
     if n < 2:
         return
-    up = p.draw.integer(0, 1)
-    bounds = (SliceDimension(up, n - 1 + up, 1), *(SliceDimension(0, size, 1) for size in rest))
-    x = p.b.op("slice", p.draw.pick([v, *(w for w in p.versions if w.shape == v.shape)]), slice=bounds)
+    rows, up = p.draw.integer(1, min(n - 1, 3)), p.draw.integer(0, 1)
+    x = p.draw.pick([v, v, *(w for w in p.versions if w.shape == v.shape)])
+    way = p.draw.integer(0, 3)
+    if way == 2:
+        moved = (rows, -rows) if up else (-rows, rows)
+        p.put(k, b.op("pad", x, p.element(p.version()), padding=(PaddingDimension(*moved, 0), *[_ALL] * len(rest))))
+        return
+
+    def part(y: Instruction, start: int, stop: int) -> Instruction:
+        bounds = (SliceDimension(start, stop, 1), *(SliceDimension(0, size, 1) for size in rest))
+        return b.op("slice", y, slice=bounds)
+
+    kept = part(x, 0, n - rows) if up else part(x, rows, n)
     if p.draw.chance(2):
-        x = p.sum(x, p.part((n - 1, *rest)))
-    p.put(k, p.b.op("dynamic-update-slice", v, x, p.constant(1 - up), *(p.constant(0) for _ in rest)))
+        kept = p.sum(kept, p.part((n - rows, *rest)))
+    if way == 3:
+        other = part(x, n - rows, n) if up else part(x, 0, rows)
+        if p.draw.chance(2):
+            other = p.part((rows, *rest))
+        p.put(k, b.concatenate(*((other, kept) if up else (kept, other))))
+        return
+    start = p.constant(rows if up else 0)
+    p.put(k, b.op("dynamic-update-slice", v, kept, start, *(p.constant(0) for _ in rest)))
 
 
 def scatter(p: Scope) -> None:
