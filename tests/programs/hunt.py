@@ -49,6 +49,7 @@ from xla_wasm.loop import pieces
 from xla_wasm.lowering import kernel_writer
 from xla_wasm.ops.dtypes import Array
 from xla_wasm.passes import reductions
+from xla_wasm.plan import moves
 from xla_wasm.reference import evaluate
 from xla_wasm.target import PORTABLE, TUNES
 
@@ -76,6 +77,8 @@ class Case:
     tolerance: float = 0
     tune: str = PORTABLE
     threads: bool = False
+    moves: bool = False
+    """Whether small parts of arrays are moved by copies, too, as large ones are."""
 
 
 @dataclass(frozen=True)
@@ -95,8 +98,10 @@ def draw_case(kind: str, choose: Callable[[int, int], int], target: str = "") ->
     module, arguments = DRAW[kind](draw)
     weights = draw.subset(range(len(arguments))) if weigh else ()
     state = _state(draw, module, weights) if draw.chance(4) else ()
-    tune, threads = draw.pick(TUNES), draw.chance(6)
-    return Case(module, arguments, target or drawn, weights, state, kind != "jax", tune=tune, threads=threads)
+    tune, threads, moved = draw.pick(TUNES), draw.chance(6), draw.chance(2)
+    return Case(
+        module, arguments, target or drawn, weights, state, kind != "jax", tune=tune, threads=threads, moves=moved
+    )
 
 
 def _state(draw: Draw, module: Module, weights: tuple[int, ...]) -> tuple[tuple[int, int], ...]:
@@ -175,6 +180,8 @@ def run(case: Case) -> list[Array]:
         if case.threads:
             for module, name, least in ((pieces, "_CHUNK", 1), (kernel_writer, "_CALL", 1), (reductions, "_LEAST", 4)):
                 changed.enter_context(patch.object(module, name, least))
+        if case.moves:
+            changed.enter_context(patch.object(moves, "_LEAST", 1))
         changed.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", OptionWarning)  # none is shared
         return [
@@ -325,7 +332,7 @@ class Hunt:
         path.parent.mkdir(parents=True, exist_ok=True)
         lines = [
             f"// {failure.kind}: {failure.place} {failure.message}",
-            f"// target {case.target}, tune {case.tune}, threads {case.threads}",
+            f"// target {case.target}, tune {case.tune}, threads {case.threads}, moves {case.moves}",
             f"// weights {list(case.weights)}, state {list(case.state)}",
         ]
         lines += [f"// argument {i}: {a.dtype} {a.tolist()}" for i, a in enumerate(case.arguments)]
