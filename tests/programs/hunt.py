@@ -78,7 +78,7 @@ class Case:
     tune: str = PORTABLE
     threads: bool = False
     moves: bool = False
-    """Whether small parts of arrays are moved by copies, too, as large ones are."""
+    """True if small parts of arrays are moved by copies, too, as large ones are."""
 
 
 @dataclass(frozen=True)
