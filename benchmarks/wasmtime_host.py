@@ -9,6 +9,7 @@ from xla_wasm import Artifact
 from xla_wasm.host.arrays import Array, physical_bytes
 from xla_wasm.host.instance import Instance, Limits, Program
 from xla_wasm.host.manifest import Manifest
+from xla_wasm.host.weights import Weight
 
 
 class Resident:
@@ -18,7 +19,7 @@ class Resident:
         manifest = Manifest.parse(artifact.manifest)
         self._instance = Instance(Program(artifact.wasm, manifest, artifact.weights, Limits()))
         self._instance.apply(
-            {p.name: physical_bytes(p, weights[p.name]) for p in manifest.parameters if p.kind == "weight"}
+            {p.name: Weight(physical_bytes(p, weights[p.name])) for p in manifest.parameters if p.kind == "weight"}
         )
         for place, array in zip(self._instance.inputs, inputs, strict=True):
             place[...] = array

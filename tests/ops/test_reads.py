@@ -193,8 +193,10 @@ def test_what_reads_an_element_changes_with_it(op: Op) -> None:
 
 def _takes_all(x: Instruction) -> bool:
     """Returns true if no operand is without a say by its nature, unlike the imaginary part of real numbers and operands
-    that a reducer forgets."""
+    that a reducer forgets; and if it shows, which it hardly does where a sum of products is zero or not."""
     forgets = any(c.root.opcode == "parameter" for c in x.called)
+    if x.opcode in ("dot", "convolution") and x.shape.element_type == "pred":
+        return all(o.shape.element_type == "pred" for o in x.operands)
     return not forgets and (x.opcode != "imag" or x.operands[0].shape.element_type != x.shape.element_type)
 
 

@@ -225,6 +225,7 @@ NUMPY_HOST = {
     "replicas",
     "shards",
     "thread_pool",
+    "unpacking",
     "views",
 }
 """The modules of the host that need numpy or wasmtime."""
