@@ -488,11 +488,16 @@ def _mapped(draw: Draw) -> tuple[Module, list[Array]]:
         rng.integers(-2 * outside, example[0] + 2 * outside, places_dims),
         ("int32", "int32", "int64", "int8")[draw.integer(0, 3)],
     )
-    f = jax.grad(loss) if derived else mapped
+    return jax_program(jax.grad(loss) if derived else mapped, mapped, x, i)
+
+
+def jax_program(f: Callable[..., Any], plain: Callable[..., Any], *arguments: jax.Array) -> tuple[Module, list[Array]]:
+    """The module of a function and those of its arguments that it takes; of the `plain` one where `f` is a derivative
+    that JAX does not know, as those of some writes and loops."""
     try:
-        lowered = jax.jit(f).lower(x, i)
-    except (NotImplementedError, ValueError):  # JAX does not know the derivatives of some writes and loops
-        lowered = jax.jit(mapped).lower(x, i)
+        lowered = jax.jit(f).lower(*arguments)
+    except (NotImplementedError, ValueError):
+        lowered = jax.jit(plain).lower(*arguments)
     module = Module.from_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())  # type: ignore[union-attr]
     kept = lowered._lowering.compile_args["kept_var_idx"]
-    return module, [np.asarray(a) for k, a in enumerate((x, i)) if k in kept]
+    return module, [np.asarray(a) for k, a in enumerate(arguments) if k in kept]

@@ -18,6 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from tests.support.random_batched import jax_program
 from tests.support.random_values import COMPLEX, Draw, values
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.attrs import GatherDimensionNumbers, PaddingDimension, ScatterDimensionNumbers, SliceDimension
@@ -639,10 +640,4 @@ def _mapped(draw: Draw) -> tuple[Module, list[Array]]:
     x = jnp.asarray(rng.integers(low, high, (*before, *example)), dtype)
     places_dims = (*(() if shared else before), draw.pick((3, 1)))
     at = jnp.asarray(rng.integers(0, example[0] + 1, places_dims), "int32")
-    try:
-        lowered = jax.jit(jax.grad(loss) if derived else mapped).lower(x, at)
-    except (NotImplementedError, ValueError):  # JAX does not know the derivatives of some writes and loops
-        lowered = jax.jit(mapped).lower(x, at)
-    module = Module.from_proto(lowered.compiler_ir("hlo").as_serialized_hlo_module_proto())  # type: ignore[union-attr]
-    kept = lowered._lowering.compile_args["kept_var_idx"]
-    return module, [np.asarray(a) for k, a in enumerate((x, at)) if k in kept]
+    return jax_program(jax.grad(loss) if derived else mapped, mapped, x, at)
