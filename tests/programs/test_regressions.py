@@ -567,3 +567,47 @@ ENTRY main {
   ROOT r = f32[130] get-tuple-element(w), index=0
 }"""
     differential(Module.from_text(text), numbers(130) + 3, targets=[target])
+
+
+@pytest.mark.parametrize(
+    "drawn",
+    [
+        "r = u64[2] rng-get-and-update-state(), delta=5",
+        "zero = u64[] constant(0)\n  most = u64[] constant(99)\n  r = u64[2] rng(zero, most), distribution=rng_uniform",
+    ],
+    ids=["state", "numbers"],
+)
+@pytest.mark.parametrize("count", [1, 2, 7, 8])
+@targets
+def test_random_state_in_a_loop_whose_carries_change_places(drawn: str, count: int, target: str) -> None:
+    """Its body may not be there twice: each would have had a state of its own, and the same numbers twice."""
+    text = f"""HloModule m
+more {{
+  c = (u64[100], u64[100], s32[]) parameter(0)
+  i = s32[] get-tuple-element(c), index=2
+  count = s32[] constant({count})
+  ROOT r = pred[] compare(i, count), direction=LT
+}}
+turn {{
+  c = (u64[100], u64[100], s32[]) parameter(0)
+  x = u64[100] get-tuple-element(c), index=0
+  y = u64[100] get-tuple-element(c), index=1
+  i = s32[] get-tuple-element(c), index=2
+  one = s32[] constant(1)
+  j = s32[] add(i, one)
+  {drawn}
+  u = u64[100] dynamic-update-slice(x, r, j)
+  ROOT t = (u64[100], u64[100], s32[]) tuple(y, u, j)
+}}
+ENTRY main {{
+  x = u64[100] parameter(0)
+  y = u64[100] parameter(1)
+  zero = s32[] constant(0)
+  t = (u64[100], u64[100], s32[]) tuple(x, y, zero)
+  w = (u64[100], u64[100], s32[]) while(t), body=turn, condition=more
+  a = u64[100] get-tuple-element(w), index=0
+  b = u64[100] get-tuple-element(w), index=1
+  ROOT r = (u64[100], u64[100]) tuple(a, b)
+}}"""
+    x = numbers(100, dtype=np.uint64)
+    differential(Module.from_text(text), x, x + np.uint64(1000), targets=[target])

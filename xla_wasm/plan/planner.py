@@ -361,10 +361,10 @@ def _places_after(x: Instruction, carries: list[View]) -> list[View]:
 
 
 def _runs_twice(body: Computation, condition: Computation) -> bool:
-    """Returns True if a loop's body may stand in the plan twice, and its condition may be asked once more."""
-    inner = [y for y in body.instructions if y.called and record(y).control]
-    stateful = any(y.opcode.startswith("rng") for y in condition.instructions)
-    return not inner and not stateful and not effects(body) and not effects(condition)
+    """Returns True if a loop's body and condition may stand in the plan twice: they have no loops or branches, nor what
+    does more than give its value, as random numbers, whose state each of the two would have of its own."""
+    about = [record(y) for y in (*body.instructions, *condition.instructions)]
+    return not any(r.effect or r.control for r in about) and not effects(body) and not effects(condition)
 
 
 _PLACES: dict[str, Callable[[ComputationPlanner, Instruction], list[View]]] = {
