@@ -175,3 +175,19 @@ def test_states(size: int) -> None:
     check_states(module, [x, y], [[np.array(i, np.int32)] for i in (0, 3, 4)], state)
     plan = trace(module, Options(state=state)).plan
     assert size < 64 or not whole_copies(plan.steps, x.nbytes, "a run"), str(plan)
+
+
+@pytest.mark.parametrize("weights", ["w", ()])
+def test_a_weight_in_a_loop_whose_carries_change_places_is_packed_once(weights: Any) -> None:
+    """Such a loop has its body twice, unless that has a product."""
+
+    def turn(t: Any, c: Any) -> Any:
+        x, y, w = c
+        return y, x.at[0].set((y @ w)[t] % 5), w
+
+    rng = np.random.default_rng(0)
+    x, y, w = (rng.integers(-2, 3, dims).astype(np.float32) for dims in ((8, 512), (8, 512), (512, 512)))
+    module = lower(lambda x, y, w: lax.fori_loop(0, TRIPS, turn, (x, y, w))[:2], x, y, w)
+    plan = trace(module, Options(weights=weights)).plan
+    assert sum(buffer.bytes >= w.nbytes for buffer in plan.buffers if buffer.merged is None) == 2, str(plan)
+    differential(module, x, y, w, targets=BOTH)

@@ -362,9 +362,12 @@ def _places_after(x: Instruction, carries: list[View]) -> list[View]:
 
 def _runs_twice(body: Computation, condition: Computation) -> bool:
     """Returns True if a loop's body and condition may stand in the plan twice: they have no loops or branches, nor what
-    does more than give its value, as random numbers, whose state each of the two would have of its own."""
-    about = [record(y) for y in (*body.instructions, *condition.instructions)]
-    return not any(r.effect or r.control for r in about) and not effects(body) and not effects(condition)
+    does more than give its value, as random numbers, whose state each of the two would have of its own, nor products,
+    whose right sides each would pack."""
+    instructions = [*body.instructions, *condition.instructions]
+    if any(y.opcode in ("dot", "convolution") or record(y).effect or record(y).control for y in instructions):
+        return False
+    return not effects(body) and not effects(condition)
 
 
 _PLACES: dict[str, Callable[[ComputationPlanner, Instruction], list[View]]] = {
