@@ -288,6 +288,27 @@ def test_signals_while_it_ends_change_nothing(workers: int) -> None:
                 time.sleep(0.0005)
 
 
+def test_a_signal_that_comes_when_it_is_ignored_from_then_on() -> None:
+    """Says nothing: Python prints a traceback if it finds a signal that had a handler when it came."""
+    program = """
+import signal, sys
+from xla_wasm.server.process import _ignore
+_ignore(signal.SIGTERM)
+print("begun", flush=True)
+for _ in range(20000):
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    _ignore(signal.SIGTERM)
+"""
+    with subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None and process.stderr is not None
+        assert process.stdout.readline() == "begun\n"
+        while process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        assert process.returncode == 0 and process.stderr.read() == ""
+
+
 def _workers(pid: int) -> list[int]:
     """The worker processes of a server: its children that are no helpers of Python's."""
     children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()

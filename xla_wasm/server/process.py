@@ -126,6 +126,18 @@ def _say(text: str) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
+def _ignore(number: int) -> None:
+    """Has a signal ignored from now on. Python prints a traceback of one that has come but has not been handled when
+    its handler is changed; here that one is ignored as well."""
+    before = sys.unraisablehook
+    sys.unraisablehook = lambda _: None
+    try:
+        signal.signal(number, signal.SIG_IGN)
+        signal.signal(number, signal.SIG_IGN)  # looks at those that have come
+    finally:
+        sys.unraisablehook = before
+
+
 def _runs(count: int) -> str:
     return "1 run" if count == 1 else f"{count} runs"
 
@@ -198,7 +210,7 @@ class _Ending:
             await self._end(serving, listener)
         await serving
         for number in signals:
-            signal.signal(number, signal.SIG_IGN)  # it ends already, and soon there is no loop to be told
+            _ignore(number)  # it ends already, and soon there is no loop to be told
 
     def _tell(self, number: int) -> None:
         if number == _HURRY or self._told.is_set() and number == signal.SIGINT:
@@ -278,9 +290,8 @@ class _Parent:
             return self._end(workers)
         finally:
             for number in (signal.SIGTERM, signal.SIGINT):
-                signal.signal(
-                    number, signal.SIG_IGN
-                )  # Python would set them back to what ends a process before it has ended itself
+                # Python would set them back to what ends a process before it has ended itself.
+                _ignore(number)
             for worker in workers:
                 worker.process.kill()
             shutil.rmtree(counts, ignore_errors=True)
@@ -290,7 +301,8 @@ class _Parent:
         arguments = (self.source, self.settings, self.listener, self.access_log, ready)
         worker = _Worker(context.Process(target=_work, args=arguments, name="xla-wasm worker"), ready)
         # A signal that is ignored stays so in a new process: Ctrl-C while it imports would end it with a traceback.
-        before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+        before = signal.getsignal(signal.SIGINT)
+        _ignore(signal.SIGINT)
         try:
             worker.process.start()
         finally:
