@@ -35,7 +35,7 @@ _OPERATIONS = """
     argmax clips columns complex control convolutions dots dynamic extremes fft gather lapack limits_of_numbers linalg
     random reducers running_sums scatter small_floats sort special_functions types windows
 """
-_PASSES = "contraction four_bits fractions grown loops weight_formats"
+_PASSES = "contraction four_bits fractions grown loops room_for_weights weight_formats"
 TESTS = (
     "tests/ops/test_samples.py::test_compiled",
     *(f"tests/ops/test_{name}.py" for name in _OPERATIONS.split()),

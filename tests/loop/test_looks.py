@@ -6,6 +6,7 @@ from __future__ import annotations
 import re
 import warnings
 from collections.abc import Callable
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -13,6 +14,7 @@ import numpy as np
 import pytest
 
 import xla_wasm
+from tests.support.closeness import assert_same
 from tests.support.paths import ROOT
 from xla_wasm import Options
 from xla_wasm.assemble import driver
@@ -69,6 +71,30 @@ def test_long_kernels_look(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         for loop in looking:
             assert pieces.executed(loop.body) >= pieces._LOOK
             assert not (pieces.is_split(func) and loop.chunked)  # callers look there
+
+
+SMALL: dict[str, Callable[[jax.Array], Any]] = {
+    "product": lambda x: x @ x[:, ::-1].T,
+    "rows": lambda x: jax.nn.softmax(x) - jnp.sort(x, axis=1),
+    "columns": lambda x: jnp.cumsum(x, axis=0) / jnp.sum(jnp.abs(x), axis=0),
+    "whole": lambda x: jax.lax.top_k(x.reshape(-1), 20)[0] + jnp.mean(x),
+    "window": lambda x: jax.lax.conv(
+        x.reshape(1, 4, 12, 50), jnp.sin(x[:40, :27]).reshape(10, 4, 3, 9), (1, 1), "SAME"
+    ),
+}
+
+
+@pytest.mark.parametrize("patience", [1 << 6, 1 << 10])
+@pytest.mark.parametrize("name", SMALL)
+def test_looks_change_no_value(name: str, patience: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    x = np.random.default_rng(5).standard_normal((48, 50)).astype(np.float32)
+    module = lower(SMALL[name], x)
+    expected = xla_wasm.load(xla_wasm.compile(module)).run(x)
+    monkeypatch.setattr(pieces, "_PATIENCE", patience)
+    monkeypatch.setattr(pieces, "_LOOK", 1 << 3)
+    assert any(looking for _, looking in kernels(module, monkeypatch))
+    for actual, other in zip(xla_wasm.load(xla_wasm.compile(module)).run(x), expected, strict=True):
+        assert_same(actual, other)
 
 
 @pytest.mark.parametrize("size", [64, 512])

@@ -6,11 +6,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from jax import lax
 
 from tests.support import seeds
-from tests.support.differential import run_with_state
+from tests.support.differential import differential, run_with_state
 from xla_wasm.builder import Builder
 from xla_wasm.hlo.ir import Module
+from xla_wasm.jax import lower
 from xla_wasm.ops.dtypes import DTYPES
 from xla_wasm.ops.reduce.lower_columns import ColumnSums
 from xla_wasm.ops.sample import reducer, shape
@@ -134,3 +136,12 @@ def test_many_rows(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
     others = tuple(s for s in elements.STRATEGIES if s is not elements.in_columns)
     monkeypatch.setattr(elements, "STRATEGIES", others)
     assert made == run_with_state(module, [array], {})
+
+
+@pytest.mark.parametrize("columns", [31, 32, 33, 70])
+@pytest.mark.parametrize("rows", [15, 16, 65])
+def test_a_function_that_is_no_operation(rows: int, columns: int) -> None:
+    """The elements are combined in their order."""
+    x = np.random.default_rng(rows).normal(size=(2, rows, columns)).astype(np.float32)
+    module = lower(lambda x: lax.reduce(x, np.float32(3), lambda a, b: a * 0.5 + b, (1,)), x)
+    differential(module, x, expected=evaluate(module, x))

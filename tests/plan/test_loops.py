@@ -18,6 +18,7 @@ from tests.support.nested_loops import stepwise
 from xla_wasm import Options
 from xla_wasm.compiler import trace
 from xla_wasm.errors import LimitError
+from xla_wasm.hlo.ir import Module
 from xla_wasm.host.instance import Instance
 from xla_wasm.jax import lower
 from xla_wasm.plan import loops
@@ -85,6 +86,10 @@ PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda x: lax.fori_loop(0, 3, lambda t, x: lax.sort(x)[::-1] + x, x),
         (np.arange(17, dtype=np.int32) * 7 % 17,),
     ),
+    "an inner loop in the condition": (
+        lambda x: lax.while_loop(lambda x: lax.fori_loop(0, x % 5, lambda t, s: s + t * x, x) < 60, lambda x: x + 1, x),
+        (np.int32(0),),
+    ),
     "an inner loop that ends at once": (
         lambda x: lax.fori_loop(0, 9, lambda t, x: lax.while_loop(lambda x: x < t, lambda x: x + 3, x), x),
         (np.int32(0),),
@@ -99,6 +104,63 @@ def test_values(name: str, options: dict[str, Any]) -> None:
     module = lower(function, *arguments)
     assert joined(module)
     differential(module, *arguments, targets=BOTH, **options)
+
+
+def test_parts_of_a_concatenation() -> None:
+    """A step writes from the middle of an array on."""
+    count = 70
+    parts = "".join(
+        f"""
+          x{k} = s32[1] slice(x), slice={{[{k}:{k + 1}]}}
+          y{k} = s32[1] subtract(t, x{k})"""
+        for k in range(count)
+    )
+    module = Module.from_text(f"""
+        HloModule parts
+        body {{
+          c = (s32[1], s32[{count}]) parameter(0)
+          t = s32[1] get-tuple-element(c), index=0
+          x = s32[{count}] get-tuple-element(c), index=1
+          one = s32[1] constant({{1}})
+          next = s32[1] add(t, one){parts}
+          all = s32[{count}] concatenate({", ".join(f"y{k}" for k in range(count))}), dimensions={{0}}
+          ROOT r = (s32[1], s32[{count}]) tuple(next, all)
+        }}
+        condition {{
+          c = (s32[1], s32[{count}]) parameter(0)
+          t = s32[1] get-tuple-element(c), index=0
+          first = s32[] reshape(t)
+          five = s32[] constant(5)
+          ROOT go_on = pred[] compare(first, five), direction=LT
+        }}
+        ENTRY main {{
+          t = s32[1] parameter(0)
+          x = s32[{count}] parameter(1)
+          c = (s32[1], s32[{count}]) tuple(t, x)
+          ROOT w = (s32[1], s32[{count}]) while(c), condition=condition, body=body
+        }}""")
+    assert joined(module)
+    differential(module, np.zeros(1, np.int32), np.arange(count, dtype=np.int32), targets=BOTH)
+
+
+def test_loops_without_a_kernel() -> None:
+    """Whose trips only copy."""
+    module = lower(lambda a, b, c: lax.while_loop(lambda s: s[0], lambda s: (s[1], s[2], s[2]), (a, b, c)), *[True] * 3)
+    assert not joined(module)
+    for a, b in ((False, True), (True, False), (True, True)):
+        differential(module, *np.array([a, b, False]), targets=BOTH)
+
+
+@pytest.mark.parametrize("operations, is_kernel", [(200, True), (2000, False)])
+def test_code_decides(operations: int, is_kernel: bool) -> None:
+    def step(_: Any, x: Any) -> Any:
+        for k in range(operations // 2):
+            x = x * 5 + k
+        return x
+
+    module = lower(lambda x: lax.fori_loop(0, 3, step, x), np.int32(1))
+    assert bool(joined(module)) == is_kernel
+    differential(module, np.int32(7), targets=BOTH)
 
 
 TYPES = (

@@ -164,6 +164,23 @@ def test_the_test_sees_copies() -> None:
 
 
 @pytest.mark.parametrize("size", [20, 300])
+def test_carries_of_other_shapes_and_types_that_change_places(size: int) -> None:
+    """They are copied: what is the next of one is the other as it is seen through a view."""
+
+    def turned(t: Any, c: Any) -> Any:
+        a, b = c
+        return b.reshape(a.shape).at[t].set(a[t + 1] * 2), a.reshape(b.shape)
+
+    def cast(t: Any, c: Any) -> Any:
+        a, b = c
+        return lax.bitcast_convert_type(b, a.dtype), lax.bitcast_convert_type(a, b.dtype).at[t].add(1)
+
+    x, y = np.random.default_rng(0).integers(0, 5, (2, size)).astype(np.float32)
+    for step, other in ((turned, y.reshape(-1, 2)), (cast, y.astype(np.int32))):
+        differential(lower(loop(step), x, other), x, other, targets=BOTH)
+
+
+@pytest.mark.parametrize("size", [20, 300])
 def test_states(size: int) -> None:
     """A state is updated where it lies by what it is before, and by another state that is read behind."""
 

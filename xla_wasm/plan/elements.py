@@ -269,7 +269,7 @@ def in_rows(case: _Case) -> Kernel | None:
     """Each row of a reduction by itself is long enough to be taken along the lanes of vectors: else neighbouring rows
     go side by side in them."""
     root = case.root
-    if case.group is not None or root.opcode != "reduce" or not reduces_rows(root):
+    if root.opcode != "reduce" or not reduces_rows(root):
         return None
     dims = root.operands[0].shape.dimensions
     rows = len(dims) - len(root.attrs["dimensions"])
@@ -286,7 +286,7 @@ def by_routine(case: _Case) -> Kernel | None:
 def in_tiles(case: _Case) -> Kernel | None:
     """Most of what the kernel reads across its last dimension lies along another one."""
     expression, dims = case.expression, case.dims
-    if expression.flat or case.sums or len(dims) < 2 or dims[-1] < expression.lanes:
+    if case.sums or len(dims) < 2 or dims[-1] < expression.lanes:
         return None
     if work(expression.inner) > MOST_IN_TILES or all(map(_is_read_in_order, expression.inner)):
         return None

@@ -199,7 +199,7 @@ def lanes_of(inner: list[Instruction]) -> int:
     """Returns the number of elements in a vector of a kernel: half as many where any of its values has 64 bits."""
     read = {o: None for x in inner for o in x.operands}
     called = [y for x in inner for c in x.called for y in c.instructions]
-    return 2 if any(map(_is_wide, (*read, *inner, *called))) else 4
+    return 2 if any(x.shape.element_type in _WIDE for x in (*read, *inner, *called)) else 4
 
 
 def is_flat(roots: list[Instruction], inner: list[Instruction]) -> bool:
@@ -235,8 +235,3 @@ def _own_key(x: Instruction, cache: KernelCache) -> Any:
     shape = x.shape
     dims = shape.dimensions if shape.is_array else tuple([s.dimensions for _, s in shape.leaves()])
     return x.opcode, shape.element_type, dims, attrs, called
-
-
-def _is_wide(x: Instruction) -> bool:
-    parts = x.shape.tuple_shapes
-    return x.shape.element_type in _WIDE or bool(parts) and any(s.element_type in _WIDE for s in parts)

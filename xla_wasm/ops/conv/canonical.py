@@ -46,7 +46,6 @@ def _convolution(w: Writer, x: Instruction) -> Instruction:
         and not reversed_
         and batch_groups == 1
         and same_type
-        and not holes
         and (not padded or depthwise(x) or winograd_tile(x))
     ):
         return x
