@@ -326,7 +326,8 @@ class Plan:
         for source, steps in self.init_calls():
             for step in steps:
                 trips = "" if step.trips is None else f", trips {step.trips[0]} to {step.trips[1]}"
-                add_step(f"init of {source.name if source else 'constants'}: {step}{trips}", step)
+                moves = ", moves numbers" if step.kernel.moves else ""
+                add_step(f"init of {source.name if source else 'constants'}: {step}{trips}{moves}", step)
         for i, v in enumerate(self.results):
             lines.add(f"result {i}: {v.to_text(addresses)}", v)
         lines.add(self._memory())

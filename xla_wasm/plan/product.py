@@ -193,9 +193,9 @@ def _types(x: Instruction, left: str, narrow: bool, rows: int) -> tuple[Types | 
     if x.opcode == "scaled-dot":
         types = Types(left, rhs.shape.element_type, dtype, dtype, operand == PAIRED, BLOCK)
         return types, types.left_step
-    paired = dtype == "s32" and operand == PAIRED
-    if not paired and dtype not in PRODUCT_TYPES:
+    if dtype not in PRODUCT_TYPES:
         return None, 1
+    paired = dtype == "s32" and operand == PAIRED
     source = stored_type(rhs) if narrow else operand
     if narrow and dtype == "f32" and rows > FEW_ROWS and is_as_f16(rhs):
         # Infinities take longer to widen: that pays for panels which the first rows widen for the others.
