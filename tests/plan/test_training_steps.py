@@ -118,11 +118,15 @@ def test_the_same_as_without_states(seed: int, monkeypatch: pytest.MonkeyPatch) 
             np.testing.assert_array_equal(found, expected)
 
 
-@pytest.mark.parametrize(("name", "copies"), [("sgd", 1), ("momentum", 2), ("adam", 3), ("adamw", 3), ("clipped", 3)])
-def test_memory(name: str, copies: int) -> None:
-    """The states, one gradient and one packed weight at a time, and little else; to clip gradients, all of them."""
+@pytest.mark.parametrize(
+    ("name", "copies", "layers"),
+    [("sgd", 1, 10), ("momentum", 2, 10), ("adam", 3, 10), ("adamw", 3, 10), ("clipped", 3, 10), ("adam", 3, 40)],
+)
+def test_memory(name: str, copies: int, layers: int) -> None:
+    """The states, one gradient and one packed weight at a time, and little else; to clip gradients, all of them. Of
+    many layers, too, none of whose gradients waits for others."""
     optimizer = OPTIMIZERS[name]()
-    params = [{"w": np.ones((128, 128), np.float32), "b": np.ones(128, np.float32)} for _ in range(10)]
+    params = [{"w": np.ones((128, 128), np.float32), "b": np.ones(128, np.float32)} for _ in range(layers)]
 
     def step(params: Any, state: Any, x: Any) -> Any:
         def loss(params: Any) -> Any:

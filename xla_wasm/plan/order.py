@@ -96,7 +96,7 @@ class _Order:
         early: set[Step] = set()
         late: set[Step] = set()
         needed, others = set[Buffer](), set[Buffer]()
-        """What steps that move use, and those that stay."""
+        """The buffers of steps that move, and of those that stay."""
         for i, step in reversed([*enumerate(self.steps)]):
             used, changed = accesses[step]
             moves = False

@@ -19,6 +19,7 @@ from .buffer import View
 from .convolution import depthwise_of, winograd_of
 from .cost import SMALL
 from .elements import kernel_of
+from .fuse import is_one_number
 from .fusion import Fusion
 from .group import Group, effects
 from .kernel import Expression, Kernel
@@ -105,9 +106,8 @@ class ComputationPlanner:
         return views[0] if views else None
 
     def loaded(self, x: Instruction) -> View | None:
-        """As `available`, but for arrays of one number, which kernels of elements have no need to load."""
-        is_one_number = x.opcode == "broadcast" and x.operands[0].literal is not None
-        return None if is_one_number and not x.operands[0].shape.rank else self.available(x)
+        """As `available`, of what a kernel of elements loads."""
+        return None if is_one_number(x) and x.operands[0].literal is not None else self.available(x)
 
     def place(self, x: Instruction) -> list[View]:
         """Emits what computes an instruction; the views of its leaves."""
