@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
+from math import prod
 from typing import Any
 
 import pytest
@@ -11,9 +12,10 @@ import pytest
 import xla_wasm
 from xla_wasm.compiler import trace
 from xla_wasm.hlo.ir import Module
-from xla_wasm.loop.affine import Affine
+from xla_wasm.loop.affine import ZERO, Affine, Index
 from xla_wasm.loop.builder import Builder
 from xla_wasm.loop.ir import Barrier, Block, Call, Carry, Func, If, Loop, Store, Val
+from xla_wasm.loop.tiling import Tile, nest_in_tiles
 from xla_wasm.loop.verify import Argument, KernelError, verify
 from xla_wasm.plan.plan import Launch
 from xla_wasm.plan.verify import verify_plan
@@ -468,6 +470,27 @@ def test_rows_and_vectors_in_place(pitch: int, sound: bool) -> None:
         b.vectorized(11, lambda i: b.store(0, r * pitch + i, b.neg(b.load(1, r * pitch + i, "f32")), "f32"))
     found = verify(b.func(), (Argument(264, 320, True), Argument(264, 320, False))).reads_before_writing(0, 1)
     assert (found == "") == sound
+
+
+@pytest.mark.parametrize("wide", [False, True])
+@pytest.mark.parametrize("dims", [(4, 4), (5, 6), (21, 35), (70, 37), (3, 9, 18)])
+@pytest.mark.parametrize(("shift", "pitch"), [(0, 0), (1, 0), (None, 0), (0, -1)])
+def test_tiles_in_place(dims: tuple[int, ...], shift: int | None, pitch: int, wide: bool) -> None:
+    """Tiles whose elements are read where they are written; the one before that instead, the row before, or rows
+    that overlap."""
+    b = Builder("tiles", 2, 4, Target.named(SIMD128), frozenset({0}))
+    *_, height, length = dims
+    strides = [height * length, length + pitch, 1][-len(dims) :]
+
+    def element(index: Index, tile: Tile | None) -> None:
+        at = sum([i * stride for i, stride in zip(index, strides)], ZERO)
+        before = at if shift is None else at + length - shift
+        b.store(0, at + length, b.neg(b.load(1, before, "f32")), "f32")
+
+    nest_in_tiles(b, dims, len(dims) - 2, element, wide=wide)
+    size = 4 * (prod(dims) + 2 * length)
+    found = verify(b.func(), (Argument(size, size + 64, True), Argument(size, size + 64, False)))
+    assert (found.reads_before_writing(0, 1) == "") == (shift == pitch == 0)
 
 
 MODULE = """HloModule m

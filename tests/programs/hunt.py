@@ -49,7 +49,7 @@ from xla_wasm.loop import pieces
 from xla_wasm.lowering import kernel_writer
 from xla_wasm.ops.dtypes import Array
 from xla_wasm.passes import reductions
-from xla_wasm.plan import moves
+from xla_wasm.plan import moves, order
 from xla_wasm.reference import evaluate
 from xla_wasm.target import PORTABLE, TUNES
 
@@ -78,7 +78,7 @@ class Case:
     tune: str = PORTABLE
     threads: bool = False
     moves: bool = False
-    """True if small parts of arrays are moved by copies, too, as large ones are."""
+    """True if small parts of arrays are moved by copies, and kernels for small states, too, as for large ones."""
 
 
 @dataclass(frozen=True)
@@ -182,6 +182,7 @@ def run(case: Case) -> list[Array]:
                 changed.enter_context(patch.object(module, name, least))
         if case.moves:
             changed.enter_context(patch.object(moves, "_LEAST", 1))
+            changed.enter_context(patch.object(order, "SMALL", 0))
         changed.enter_context(warnings.catch_warnings())
         warnings.simplefilter("ignore", OptionWarning)  # none is shared
         return [

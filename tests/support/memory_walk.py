@@ -110,12 +110,12 @@ class Walk:
                 clashes = [o for o in step.arguments if o is not view and overlap(o, view)]
             else:
                 self.read(view, step.name)
-                same = (
-                    number in step.may_overwrite
-                    and view.address == outputs[0].address
-                    and view.bytes == outputs[0].bytes
-                )
-                clashes = [o for k, o in enumerate(outputs) if overlap(o, view) and not (same and k == 0)]
+                clashes = [
+                    o
+                    for k, o in enumerate(outputs)
+                    if overlap(o, view)
+                    and not ((k, number) in step.may_overwrite and (view.address, view.bytes) == (o.address, o.bytes))
+                ]
             assert not clashes, f"{step.name}: {view} overlaps {clashes[0]}, which the same step writes"
         for view in (*outputs, *scratch):
             self.write(view, step.name)

@@ -87,7 +87,8 @@ TAKEN = {
     "ROW": ("plan.fit",),
     "MOST_IN_TILES": ("plan.elements",),
     "LONG_ROW": ("plan.elements",),
-    "SMALL": ("plan.planner", "plan.versions"),
+    "STEP": ("plan.group",),
+    "SMALL": ("plan.planner", "plan.versions", "plan.order", "plan.group"),
     "STATEMENTS": ("plan.loops",),
 }
 """The modules that import one by name."""

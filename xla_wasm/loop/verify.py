@@ -6,7 +6,8 @@ the value or statement as `loop.text` prints it, and what is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from ..dataclass import dataclass, replace
 from ..hlo.types import TYPES
@@ -16,6 +17,9 @@ from .ranges import Bounds, Facts, Form
 from .signatures import immediate_fault, signature_fault
 from .text import Names, typed
 from .uses import Uses, count_uses
+
+_MOST_TRIPS = 64
+"""Trips of a loop in which an access may come near another one; where there are more, they are taken to meet."""
 
 
 class KernelError(Exception):
@@ -97,26 +101,47 @@ def _in_order(load: Access, store: Access) -> bool:
         return False
     common = [a for a, b in zip(load.loops, store.loops) if a is b]
     left, right = dict(load.form.loops), dict(store.form.loops)
-    shared: list[tuple[int, int]] = []
+    trips: list[tuple[int, int, int]] = []
     for loop in common:
         c = left.pop(loop, 0)
         if c != right.pop(loop, 0):
             return False
-        shared.append((abs(c) * loop.step, loop.trips if loop.condition is None else 1 << 32))
-    spans = []
-    for access, inner in ((load, left), (store, right)):
-        bounds = access.facts.form_bounds(Form((), access.form.const, tuple(inner.items())))
-        if bounds is None:
-            return False
-        spans.append((bounds[0] + access.reach[0], bounds[1] + access.reach[1]))
-    (low, high), (first, last) = spans
-    width = max(high, last) - min(low, first)
-    for distance, trips in sorted(shared):
-        if trips > 1 and distance < width:
-            return False
-        width += distance * (trips - 1)
-    # Now both meet in one trip of the loops that they share only.
-    return high <= first or last <= low or not left and not right and load.at <= store.at
+        last = loop.trips - 1 if loop.condition is None else 1 << 32
+        trips.append((c * loop.step, -last, last))
+    for inner, sign in ((left, -1), (right, 1)):
+        trips += [(sign * c * loop.step, 0, loop.trips - 1) for loop, c in inner.items()]
+    here = load.form.const - store.form.const
+    low, high = here + load.reach[0] - store.reach[1], here + load.reach[1] - store.reach[0]
+    met = list(islice(_meetings(sorted(trips, key=lambda trip: -abs(trip[0])), low, high), 2))
+    # They may meet in one trip of the loops that they share, and only there.
+    return not met or met == [False] and not left and not right and load.at <= store.at
+
+
+def _meetings(trips: list[tuple[int, int, int]], low: int, high: int) -> Iterator[bool]:
+    """The ways to a distance above `low` and below `high` by so many trips of loops, each of which goes so many bytes
+    further: whether there are any trips at all. One stands for many where there are many.
+
+    `trips`: the bytes, the least and the most trips of each loop, the longest first.
+    """
+    if not trips:
+        if low < 0 < high:
+            yield False
+        return
+    (far, least, most), *others = trips
+    if far < 0:
+        far, least, most = -far, -most, -least
+    ends = [sorted((d * first, d * last)) for d, first, last in others]
+    if far:
+        first = max(least, (low - sum(end for _, end in ends)) // far + 1)
+        last = min(most, (high - sum(start for start, _ in ends) - 1) // far)
+    else:
+        first, last = 0, min(most, 1)
+    if last - first > _MOST_TRIPS:
+        yield True
+        return
+    for n in range(first, last + 1):
+        for further in _meetings(others, low - far * n, high - far * n):
+            yield n != 0 or further
 
 
 class _Verifier:

@@ -10,11 +10,11 @@ from ..hlo.shape import Shape
 from ..hlo.signature import leaf_of
 from .bring import bring_in_parts
 from .buffer import Data, View
-from .delay import delay_updates
 from .hoist import hoist
 from .kernel import KernelCache
 from .loops import join_loops
 from .memory import live_ranges, share, share_copies
+from .order import order_updates
 from .plan import Halt, Launch, Plan, all_steps
 from .plan_builder import PlanBuilder
 from .planner import ComputationPlanner
@@ -46,10 +46,11 @@ def plan_module(module: Module, cache: KernelCache, lay: Callable[[Plan], None],
         plan.parameters[leaf].buffer.data = data
     hoist(plan, setting.poured)
     lower_kernels(plan, cache)
-    delay_updates(plan)
+    order_updates(plan)
     live_ranges(plan, setting.one_by_one)
-    share(plan)
+    share(plan, copies=True)
     share_copies(plan)
+    share(plan, copies=False)
     join_loops(plan, cache)
     live_ranges(plan, setting.one_by_one)
     if setting.one_by_one:

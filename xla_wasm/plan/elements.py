@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import prod
 from typing import Any
 
@@ -28,7 +28,7 @@ from .cost import LONG_ROW, MOST_IN_TILES, RECOMPUTED
 from .fit import Places, axes, row_place
 from .fuse import reduces_rows
 from .group import Group
-from .kernel import Expression, Kernel, KernelCache, Lowered
+from .kernel import Expression, InPlace, Kernel, KernelCache, Lowered
 
 Scratches = tuple[int | bytes, ...]
 
@@ -150,8 +150,6 @@ class Tiles(Elements):
             element(index)
 
         nest_in_tiles(w.b, self.dims, self.across, in_tile, wide=self.wide)
-        # Rows of tiles are written before others are read, some of them element by element.
-        element.elsewhere.update(source.number for source in w.e.sources.values())
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,7 +180,7 @@ class Columns(Elements):
         def chunk(before: Index, start: Affine, size: int) -> None:
             w.e.reads.clear()
             total = sums.chunk(before, start, size)
-            element.elsewhere.update(w.e.reads)
+            element.read_elsewhere(w.e.reads)
 
             def finish(i: Index) -> None:
                 index = (*before, start + i[0])
@@ -198,7 +196,7 @@ class Columns(Elements):
             w.e.reads.clear()
             for index, value in zip(indices, columns(w.e, self.reduction, indices)):
                 w.e.memo[self.reduction, index] = w.b.pin(value)
-            element.elsewhere.update(w.e.reads)
+            element.read_elsewhere(w.e.reads)
             for index in indices:
                 element(index)
 
@@ -376,7 +374,7 @@ def _writer(
     return KernelWriter(b, e, outputs, expression.unread)
 
 
-def _written(w: KernelWriter, may_overwrite: tuple[int, ...] = (), scratch: Scratches = ()) -> Lowered:
+def _written(w: KernelWriter, may_overwrite: InPlace = (), scratch: Scratches = ()) -> Lowered:
     func = w.b.func()
     if w.b.target.tune == V8:
         interleave(func)
@@ -388,23 +386,29 @@ class _Element:
 
     def __init__(self, w: KernelWriter, roots: list[Instruction], early: Sequence[Instruction]):
         self.w, self.roots, self.early = w, roots, early
-        self.first = w.outputs[roots[0]][0]
-        self.elsewhere: set[int] = set()
-        """The sources that are read at other places than where the first result is written."""
+        self.results = [result for root in roots for result in w.outputs[root]]
+        self.elsewhere: set[tuple[int, int]] = set()
+        """Results, and sources that are read at other places than where these are written."""
 
     def __call__(self, index: Index) -> None:
-        e, first = self.w.e, self.first
+        e = self.w.e
         e.reads.clear()
         for x in self.early:
             pin(self.w.b, e.value(x, index))
         _store_roots(self.w, self.roots, index)
-        written = {(first.position(index), TYPES[first.dtype].bytes)}
-        self.elsewhere.update(number for number, places in e.reads.items() if places != written)
+        for result in self.results:
+            written = {(result.position(index), TYPES[result.dtype].bytes)}
+            self.elsewhere.update((result.number, number) for number, places in e.reads.items() if places != written)
+
+    def read_elsewhere(self, sources: Iterable[int]) -> None:
+        """Sources are read at places of their own."""
+        self.elsewhere.update((result.number, number) for result in self.results for number in sources)
 
     @property
-    def may_overwrite(self) -> tuple[int, ...]:
-        """The sources that the first result may overwrite."""
-        return tuple(s.number for s in self.w.e.sources.values() if s.number not in self.elsewhere)
+    def may_overwrite(self) -> InPlace:
+        """The sources that each result may overwrite: all results of an element are computed before one is stored."""
+        pairs = [(result.number, source.number) for result in self.results for source in self.w.e.sources.values()]
+        return tuple(pair for pair in pairs if pair not in self.elsewhere)
 
 
 class _Flat(Elemental):

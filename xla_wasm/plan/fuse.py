@@ -102,7 +102,12 @@ def _is_stored(x: Instruction, readers: Readers) -> bool:
 
 def _is_heavy(x: Instruction, readers: Readers) -> bool:
     """The kernel that would compute it is large enough, or would have its code too often."""
-    return readers.weight > MAX_OPERATIONS or len(readers.places.shares) > MAX_PLACES
+    return readers.weight > MAX_OPERATIONS or len(readers.places.shares) > MAX_PLACES and not is_one_number(x)
+
+
+def is_one_number(x: Instruction) -> bool:
+    """Returns True of a broadcast of one element: kernels have no need of it in memory."""
+    return x.opcode == "broadcast" and x.operands[0].shape.size == 1
 
 
 RULES: tuple[Rule, ...] = (

@@ -15,7 +15,7 @@ from ..hlo.ir import Computation, Instruction
 from ..hlo.op import Kind
 from ..lowering.table import is_expression
 from ..ops.reading import reads, record
-from .cost import MAX_GROUP, MAX_MEMBERS
+from .cost import LANES, MAX_GROUP, MAX_MEMBERS, SMALL, STEP
 from .fuse import is_reduction, reduces_rows
 from .versions import Versions
 
@@ -75,7 +75,7 @@ def grouped(
         if full:
             # What it reads, and what reads the same as it does: those share loads, and values that need no buffer then.
             made_by = [groups[s] for s in own.operands]
-            siblings = [groups[y] for s in own.operands for y in readers.get(s, [])[-4:]]
+            siblings = [groups[y] for s in own.operands if _is_shared(s, x) for y in readers.get(s, [])[-4:]]
             for g in dict.fromkeys(made_by + siblings):
                 alike = lasting.get(g.members[0]) == lasting.get(x)
                 if alike and (groups[x] is own or g in made_by) and _fits(g, groups[x], groups):
@@ -83,6 +83,12 @@ def grouped(
         for s in reads[x]:
             readers.setdefault(s, []).append(x)
     return groups
+
+
+def _is_shared(s: Instruction, x: Instruction) -> bool:
+    """Returns True if it saves time to compute `x` in one kernel with what else reads `s`: the loads of an array, or a
+    step where there is little to compute. Many results at once would need all their memory at once."""
+    return s.shape.bytes > SMALL or x.shape.size <= 16 * STEP * LANES
 
 
 def decided_by_one(computation: Computation, weights: Mapping[Instruction, int]) -> dict[Instruction, int]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Container
+
+from ..ops.reading import record
 from .buffer import Buffer
 from .plan import Conditional, Copy, Init, Launch, Plan, Step, Steps, While, entries_of, keep_steps
 
@@ -13,8 +16,9 @@ def hoist(plan: Plan, poured: int | None = None) -> None:
 
     `poured`: constants of so many bytes or more come from a file, one after another.
     """
-    _out_of_loops(plan.steps, _writers(plan.steps))
-    _into_init(plan, poured)
+    fills = _fills(plan)
+    _out_of_loops(plan.steps, _writers(plan.steps), fills)
+    _into_init(plan, poured, fills)
     _unpack(plan.steps)
 
 
@@ -27,25 +31,41 @@ def _writers(steps: Steps) -> dict[Buffer, int]:
     return count
 
 
-def _out_of_loops(steps: Steps, everywhere: dict[Buffer, int]) -> None:
-    """Moves steps before loops, out of inner ones first. `everywhere`: the number of steps of the plan that write each
-    buffer."""
+def _fills(plan: Plan) -> set[Step]:
+    """The steps that fill memory with one number for copies alone: each may as well fill what is copied to, and nothing
+    is copied, while a copy of what another step has filled takes as long, and that memory."""
+    entries = entries_of(plan.steps)[0]
+    others = {buffer for step in entries if not isinstance(step, Copy) for buffer in step.inputs}
+    others |= {view.buffer for view in plan.results}
+    return {
+        step
+        for step in entries
+        if isinstance(step, Launch)
+        and all(x.literal is not None or record(x).view for x in step.holds)
+        and all(view.size == 1 for view in step.arguments[step.written :])
+        and others.isdisjoint(step.outputs)
+    }
+
+
+def _out_of_loops(steps: Steps, everywhere: dict[Buffer, int], stay: Container[Step]) -> None:
+    """Moves steps before loops, out of inner ones first, but for those that `stay`. `everywhere`: the number of steps
+    of the plan that write each buffer."""
     made: Steps = []
     for step in steps:
         for part in () if isinstance(step, Step) else step.parts:
-            _out_of_loops(part, everywhere)
+            _out_of_loops(part, everywhere, stay)
         if isinstance(step, While):
-            made += _invariant(step, everywhere)
+            made += _invariant(step, everywhere, stay)
         made.append(step)
     steps[:] = made
 
 
-def _invariant(loop: While, everywhere: dict[Buffer, int]) -> list[Step]:
+def _invariant(loop: While, everywhere: dict[Buffer, int], stay: Container[Step]) -> list[Step]:
     """Takes the steps out of a loop that it does not change."""
     inside = _writers([loop])
     moved: list[Step] = []
     for step in entries_of([loop])[0]:
-        if not isinstance(step, Launch | Copy) or any(b.kind == "persistent" for b in step.inputs):
+        if not isinstance(step, Launch | Copy) or step in stay or any(b.kind == "persistent" for b in step.inputs):
             continue  # what a kernel keeps changes with every execution
         if all(everywhere[o] == 1 for o in step.outputs) and not any(inside.get(b) for b in step.inputs):
             moved.append(step)
@@ -57,12 +77,12 @@ def _invariant(loop: While, everywhere: dict[Buffer, int]) -> list[Step]:
     return moved
 
 
-def _into_init(plan: Plan, poured: int | None) -> None:
+def _into_init(plan: Plan, poured: int | None, stay: Container[Step]) -> None:
     """Splits off the steps that run once, by what they read beside constants: nothing, one weight, or one poured
     constant."""
     large = [b for b in plan.buffers if b.kind == "constant" and poured is not None and b.bytes >= poured]
     while True:
-        sources, shared = _sources(plan, large, poured or 0)
+        sources, shared = _sources(plan, large, poured or 0, stay)
         if not shared:
             break
         large = [b for b in large if b not in shared]
@@ -107,7 +127,9 @@ def _packs(step: Step | While | Conditional, product: Launch) -> bool:
     return isinstance(step, Launch) and step.arguments[0].buffer is product.arguments[2].buffer
 
 
-def _sources(plan: Plan, large: list[Buffer], poured: int) -> tuple[dict[Launch, Buffer | None], set[Buffer]]:
+def _sources(
+    plan: Plan, large: list[Buffer], poured: int, stay: Container[Step]
+) -> tuple[dict[Launch, Buffer | None], set[Buffer]]:
     """Of each step that runs once the one weight or large constant that it reads beside constants, or None; and those
     of the large constants that other steps read as well.
 
@@ -131,7 +153,7 @@ def _sources(plan: Plan, large: list[Buffer], poured: int) -> tuple[dict[Launch,
         inputs = [b for b in step.inputs if b not in own]
         direct = separate.intersection(inputs)
         of_weights = {b for b in (source.get(b) for b in inputs) if b in weights}
-        movable = all(b in source for b in inputs) and len(of_weights) <= (0 if own else 1)
+        movable = step not in stay and all(b in source for b in inputs) and len(of_weights) <= (0 if own else 1)
         if not movable or any(written[o] > 1 or o in results for o in step.outputs):
             shared |= direct
             continue

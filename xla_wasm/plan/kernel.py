@@ -23,12 +23,17 @@ _WIDE = frozenset(name for name in TYPES if REAL_OF.get(name, name) in WIDE)
 """Types of which an element, or a part of a complex one, has 64 bits."""
 
 
+InPlace = tuple[tuple[int, int], ...]
+"""Numbers of arguments, of one that is written and one that is read, that may lie in the same place: each element is
+read before it is written."""
+
+
 @dataclass(slots=True)
 class Lowered:
-    """A lowered kernel: the function, and which inputs (by their number among the arguments) a result may overwrite."""
+    """A lowered kernel: the function, and which results may overwrite which inputs."""
 
     func: Func
-    may_overwrite: tuple[int, ...] = ()
+    may_overwrite: InPlace = ()
     scratch: tuple[int | bytes, ...] = ()
     """Of each argument that is memory of the kernel's own, behind the sources, the size in bytes; or the first content
     of what outlives a run."""

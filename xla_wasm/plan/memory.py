@@ -63,22 +63,23 @@ def _extend(buffer: Buffer, first: int, last: int) -> None:
     buffer.last = max(buffer.last, last)
 
 
-def share(plan: Plan) -> None:
-    """Lets a result take over the memory of an input that is read for the last time: in place, and copies that
-    vanish."""
+def share(plan: Plan, copies: bool) -> None:
+    """Lets a result take over the memory of an input that is read for the last time: `copies` vanish, or results of
+    kernels are made in place."""
     for i, step in enumerate(plan.entries):
-        for number in step.may_overwrite:
-            target = step.arguments[0].buffer.root()
-            source = step.arguments[number].buffer.root()
+        if isinstance(step, Copy) is not copies:
+            continue
+        for written, read in step.may_overwrite:
+            target = step.arguments[written].buffer.root()
+            source = step.arguments[read].buffer.root()
             if source.kind != "temporary" or target.kind != "temporary" or source is target:
                 continue
             if source.bytes != target.bytes:
                 continue
-            others = [v.buffer.root() for k, v in enumerate(step.arguments) if k not in (0, number)]
+            others = [v.buffer.root() for k, v in enumerate(step.arguments) if k not in (written, read)]
             if source.last == i and target.first == i and source not in others:
                 source.last = max(source.last, target.last)
                 target.merged = source
-                break
 
 
 def share_copies(plan: Plan) -> None:
@@ -128,7 +129,7 @@ def _may_be_made_there(steps: list[Step], flow: _Flow, copy: int, accesses: dict
             else:
                 ends.add(i)
         elif source in step.outputs:
-            allowed = step.may_overwrite if step.outputs[0] is source else ()
+            allowed = [read for written, read in step.may_overwrite if step.outputs[written] is source]
             if any(root is target and k not in allowed for k, root in enumerate(roots)):
                 return False
             changing.append(i)

@@ -10,7 +10,7 @@ from ..hlo.marks import Request
 from ..lines import Lines
 from ..loop.ir import Func
 from .buffer import Buffer, View
-from .kernel import Kernel
+from .kernel import InPlace, Kernel
 
 
 @dataclass(eq=False, slots=True)
@@ -34,8 +34,8 @@ class Step:
         return [view.buffer.root() for view in self.arguments[self.written :]]
 
     @property
-    def may_overwrite(self) -> tuple[int, ...]:
-        """Arguments that the first one may overwrite: each element is read before it is written."""
+    def may_overwrite(self) -> InPlace:
+        """The arguments that others may overwrite."""
         return ()
 
     def __str__(self) -> str:
@@ -57,7 +57,7 @@ class Launch(Step):
     """Launches a kernel on its arguments."""
 
     kernel: Kernel = field(kw_only=True)
-    may_overwrite: tuple[int, ...] = ()
+    may_overwrite: InPlace = ()
     holds: list[Instruction] = field(default_factory=list)
     """The instructions that the kernel computes, operands first."""
     scratch: int = 0
@@ -83,8 +83,8 @@ class Launch(Step):
         each argument."""
         held = [x.name for x in self.holds if x.literal is None]
         lines = Step.details(self, addresses)
-        for i in self.may_overwrite:
-            lines[i] += " may be overwritten"
+        for read in dict.fromkeys(read for _, read in self.may_overwrite):
+            lines[read] += " may be overwritten"
         return [str(self.kernel), *[f"holds {', '.join(held)}"] * bool(held), *lines]
 
 
@@ -100,7 +100,7 @@ class LoopLaunch(Launch):
 class Copy(Step):
     """Copies the bytes of the second argument to the first."""
 
-    may_overwrite: tuple[int, ...] = (1,)
+    may_overwrite: InPlace = ((0, 1),)
 
     @property
     def bytes(self) -> int:

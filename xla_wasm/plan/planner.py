@@ -19,6 +19,7 @@ from .buffer import View
 from .convolution import depthwise_of, winograd_of
 from .cost import SMALL
 from .elements import kernel_of
+from .fuse import is_one_number
 from .fusion import Fusion
 from .group import Group, effects
 from .kernel import Expression, Kernel
@@ -87,7 +88,7 @@ class ComputationPlanner:
     def group_kernel(self, group: Group) -> None:
         """One kernel for all members that are read outside; the others are part of it."""
         roots = [x for x in group.members if x in self.fusion.outside]
-        expression = Expression(self.builder.cache, roots, self.available)
+        expression = Expression(self.builder.cache, roots, self.loaded)
         outputs = [self.builder.view(x.shape, name=x.name) for x in roots]
         self.launch(roots[-1].name, outputs, kernel_of(self.builder.cache, expression, group), expression)
         for x, view in zip(roots, outputs):
@@ -103,6 +104,10 @@ class ComputationPlanner:
         """The view of an array that has a buffer."""
         views = self.views.get(x)
         return views[0] if views else None
+
+    def loaded(self, x: Instruction) -> View | None:
+        """As `available`, of what a kernel of elements loads."""
+        return None if is_one_number(x) and x.operands[0].literal is not None else self.available(x)
 
     def place(self, x: Instruction) -> list[View]:
         """Emits what computes an instruction; the views of its leaves."""
@@ -163,7 +168,7 @@ class ComputationPlanner:
         # What an update starts from is there already: its kernel reads it nowhere else.
         starts = [o for o, read in zip(x.operands, reads(x)) if read.kind is Kind.START]
         unread = frozenset(o for o in starts if x.operands.count(o) == 1)
-        expression = Expression(self.builder.cache, [x], self.available, x, unread)
+        expression = Expression(self.builder.cache, [x], self.loaded if is_expression(x) else self.available, x, unread)
         for target, operand in zip(outputs, starts):
             self.builder.copy(target, self.views[operand][0], x.name)
         self.launch(x.name, outputs, kernel_of(self.builder.cache, expression), expression)

@@ -110,7 +110,7 @@ def _apart(step: Launch, arguments: tuple[Argument, ...], verified: Verified) ->
             (start, end), (first, last) = _place(target, arguments[w]), _place(view, arguments[k])
             if k == w or first >= end or start >= last:
                 continue
-            if w != 0 or k not in step.may_overwrite or view.address != start:
+            if (w, k) not in step.may_overwrite or view.address != start:
                 raise KernelError(
                     f"kernel {verified.func.name} in {step.name}: writes argument {w} where argument {k} lies"
                 )
