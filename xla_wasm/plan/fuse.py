@@ -101,8 +101,9 @@ def _is_stored(x: Instruction, readers: Readers) -> bool:
 
 
 def _is_heavy(x: Instruction, readers: Readers) -> bool:
-    """The kernel that would compute it is large enough, or would have its code too often."""
-    return readers.weight > MAX_OPERATIONS or len(readers.places.shares) > MAX_PLACES
+    """The kernel that would compute it is large enough, or would have its code too often. A number has none, and
+    kernels that know it compute less."""
+    return not _is_number(x) and (readers.weight > MAX_OPERATIONS or len(readers.places.shares) > MAX_PLACES)
 
 
 RULES: tuple[Rule, ...] = (
@@ -146,6 +147,13 @@ def _renames_memory(x: Instruction) -> bool:
     while record(x).view:
         (x,) = x.operands
     return not record(x).cost
+
+
+def _is_number(x: Instruction) -> bool:
+    """Returns True if all elements are one number that is known."""
+    while record(x).view:
+        (x,) = x.operands
+    return x.literal is not None and x.literal.splat_value() is not None
 
 
 class Places:
