@@ -54,6 +54,7 @@ BOUNDS: tuple[tuple[str, str, tuple[int, ...]], ...] = (
     ("plan.loops", "_WRITTEN", (NEVER, 0)),
     ("plan.loops", "_COPIED", (NEVER, 0)),
     ("loop.interleave", "_CHAIN", (1, NEVER)),
+    ("loop.interleave", "_SHORT", (0, NEVER)),
     ("loop.pieces", "_CHUNK", (1,)),
     ("loop.pieces", "STATEMENTS", (1,)),
     ("loop.pieces", "_PATIENCE", (1,)),
