@@ -276,7 +276,7 @@ twelve.
 def tile(g: Gemm, target: Target) -> Tile:
     """The tile for a product."""
     found = _tile(g, target)
-    part = _part_where_it_lies(g, found, target) if g.k_stride else _part(g, found)
+    part = _part_where_it_lies(g, found, target) if g.k_stride else _part(g, found, target)
     found = replace(found, part=part)
     if part and g.k_stride:
         sums = g.m * g.n * TYPES[g.types.accumulator].bytes
@@ -285,14 +285,14 @@ def tile(g: Gemm, target: Target) -> Tile:
     return replace(found, span=_span(g, found)) if target.threads else found
 
 
-def _part(g: Gemm, tile: Tile) -> int:
+def _part(g: Gemm, tile: Tile, target: Target) -> int:
     """The steps of a part of k. Of many long rows few would stay cached, and all panels come from beyond the caches for
-    so few."""
+    so few. Of shorter parts more rows stay there: in V8 that is worth more than what it costs to let sums wait."""
     if not chain_of(g) or packs_panels(g, tile) or g.types.in_blocks or g.segments or tile.nr == 1:
         return 0
     if g.m <= 4 * ROWS or not all(right for _, _, right in g.outer):
         return 0
-    return _divisor(g.run, _CHAIN // 2)
+    return (target.tune == V8 and _divisor(g.run, _CHAIN // 4)) or _divisor(g.run, _CHAIN // 2)
 
 
 def _part_where_it_lies(g: Gemm, tile: Tile, target: Target) -> int:
@@ -387,7 +387,7 @@ def group_of_rows(g: Gemm, tile: Tile) -> int:
     if g.k_stride:
         return blocks * tile.mr
     most = CACHE // ((tile.part or g.k) * TYPES[g.types.left_element].bytes)
-    rows = min(max(g.m // _SHARES, ROWS // 4), 2 * ROWS if tile.part else ROWS, most)
+    rows = min(max(g.m // _SHARES, ROWS // 4), 4 * ROWS if tile.part else ROWS, most)
     most = max(rows // tile.mr, 4)
     if blocks <= most:
         return blocks * tile.mr
