@@ -113,22 +113,59 @@ def program(rng: np.random.Generator) -> tuple[Module, list[np.ndarray[Any, Any]
 
 @pytest.mark.parametrize("size", [8, 9, 16, 33])
 @pytest.mark.parametrize("dtype", ["f32", "f64", "s8"])
-def test_places_that_differ_by_the_loop_and_by_values(dtype: str, size: int) -> None:
-    """A batching dimension along the lanes: `jax.vmap(lambda x, i: x[i])`, and a long chain of operations of it."""
+@pytest.mark.parametrize("operations", [1, interleave._CHAIN])
+def test_places_that_differ_by_the_loop_and_by_values(operations: int, dtype: str, size: int) -> None:
+    """A batching dimension along the lanes: `jax.vmap(lambda x, i: x[i])`, and a short or long chain of operations of
+    it."""
     rng = np.random.default_rng(size)
     b = Builder("rows")
     x, i = b.parameter(0, shape(f"{dtype}[{size},5]")), b.parameter(1, shape(f"s32[{size}]"))
     numbers = GatherDimensionNumbers((), (1,), (1,), 1, operand_batching_dims=(0,), start_indices_batching_dims=(0,))
     y = b.op("gather", x, i, gather_dimension_numbers=numbers, slice_sizes=(1, 1))
-    for _ in range(interleave._CHAIN):
+    for _ in range(operations):
         y = b.op("negate", b.op("add", y, y))
     arguments = rng.integers(-3, 4, (size, 5)).astype(DTYPES[dtype]), rng.integers(0, 5, size, np.int32)
     differential(b.module(y), *arguments, targets=EACH)
 
 
+@pytest.mark.parametrize("dims", [(4,), (8,), (12,), (13,), (16,), (28,), (32,), (5, 16), (3, 7, 12), (2, 33)])
+@pytest.mark.parametrize("operands", [1, 3, 6])
+def test_short_loops(operands: int, dims: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Loops of few operations take several vectors in a trip, those of a few more do not."""
+    counts: list[int] = []
+    widen = interleave._widen
+
+    def spied(loop: Any) -> None:
+        before = loop.trips
+        widen(loop)
+        counts.append(before // max(loop.trips, 1))
+
+    monkeypatch.setattr(interleave, "_widen", spied)
+    rng = np.random.default_rng(operands)
+    arrays = [rng.integers(-9, 10, dims).astype(np.float32) for _ in range(operands)]
+    b = Builder("short")
+    xs = [b.parameter(i, shape(f"f32[{','.join(map(str, dims))}]")) for i in range(operands)]
+    y = b.op("negate", xs[0])
+    for x in xs[1:]:
+        y = b.op("subtract", y, b.op("reverse", x, dimensions=(0,)) if len(dims) > 1 else x)
+    module = b.module(y)
+    (made,) = run_with_state(module, arrays, {"tune": "v8"})
+    (want,) = evaluate(module, *arrays)
+    assert made == np.asarray(want).tobytes()
+    trips = (dims[-1] if len(dims) > 1 else int(np.prod(dims))) // 4
+    expected = next((n for n in (4, 2) if trips % n == 0), 1)
+    if operands == 6:
+        assert not counts, "it is no short loop"
+    elif trips > 1 and dims[-1] % 4 == 0:
+        assert expected in counts
+
+
+@pytest.mark.parametrize("alone", [False, True], ids=["long chains too", "short loops alone"])
 @pytest.mark.parametrize("seed", range(seeds.count(2, 12)))
-def test_the_same_bits_as_one_after_another(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_same_bits_as_one_after_another(seed: int, alone: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(seed)
+    if alone:
+        monkeypatch.setattr(interleave, "_CHAIN", 1 << 40)
     monkeypatch.setenv("XLA_WASM_VERIFY", "1")
     widened, ordered = [0], [0]
     copy, order = interleave._copy, interleave._order

@@ -96,6 +96,25 @@ def test_kernels_change_with_a_rule(
     assert (before, after) == (kept, changed) if kept else (len(before), len(after)) == (2, 1)
 
 
+def test_a_number_has_no_buffer_however_many_kernels_need_it() -> None:
+    """They compute less if they know it: a clip is two instructions then, and many otherwise."""
+    count = fuse.MAX_PLACES + 8
+    lines = [f"r{i} = f32[8] maximum(r{i - 1}, many)" for i in range(1, count)]
+    results = ", ".join(f"r{i}" for i in range(count))
+    body = [
+        "zero = f32[] constant(0)",
+        "many = f32[8] broadcast(zero), dimensions={}",
+        "r0 = f32[8] maximum(v0, many)",
+        *lines,
+        f"ROOT r = ({', '.join(['f32[8]'] * count)}) tuple({results})",
+    ]
+    assert not {"zero", "many"} & names(fuse.buffered(entry("\n  ".join(body))))
+    # Four numbers in turns are an array, which lies somewhere, and so does what is made of it for many.
+    body[:2] = ["four = f32[4] constant({1,2,3,4})", "many = f32[8] pad(four, four0), padding=0_4"]
+    body.insert(1, "four0 = f32[] constant(0)")
+    assert {"four", "many"} <= names(fuse.buffered(entry("\n  ".join(body))))
+
+
 def kernels(body: str) -> list[str]:
     """Returns the names of the instructions in each kernel, constants aside, in the order in which kernels run."""
     steps = trace(module_of(body), Options(), names=True).plan.entries

@@ -20,7 +20,18 @@ from .inner_products import InnerProducts
 from .packing import is_trip, without_last
 from .quads import quads
 from .sides import Left, Loads, Right, Rows, Sides
-from .tiles import ROWS, Gemm, Tile, chain_of, group_of_rows, packs_panels, takes_quads, unpacks
+from .tiles import (
+    ROWS,
+    Gemm,
+    Tile,
+    chain_of,
+    group_of_rows,
+    narrow_columns,
+    packs_panels,
+    takes_quads,
+    unpacks,
+    waiting_columns,
+)
 
 
 def gemm_kernel(b: Builder, g: Gemm, tile: Tile, sides: Sides, chunked: bool = True) -> None:
@@ -46,6 +57,7 @@ class Panel:
     """A panel's columns, from column `n` on."""
 
     n: Affine
+    columns: int
     last: Val | None = None
     """True if it is the last one, if that has fewer columns than others."""
 
@@ -114,8 +126,8 @@ class _Writer:
     def columns(self, group: Group, chunked: bool, first: Affine = ZERO) -> None:
         """All panels for a group of rows."""
         if self.tile.part:
-            assert not chunked, "the groups of rows are the range"
-            self.by_parts(group)
+            assert not chunked, "the groups of rows or the spans of panels are the range"
+            self.by_parts(group, first)
         else:
             self.each_panel(chunked, lambda panel: self.panel(group, panel), first)
 
@@ -125,14 +137,14 @@ class _Writer:
         panels = -(-n // nr)
         with b.open_loop(self.tile.span or panels, nr, vector=nr > 1, chunked=chunked) as self.panels:
             last = is_trip(b, self.panels, panels - 1) if n % nr and panels > 1 else None
-            body(Panel(first + Affine.along(self.panels), last))
+            body(Panel(first + Affine.along(self.panels), min(n, nr), last))
 
     def spread_rows(self, outer: Index, chunked: bool) -> None:
         """All rows for one column, those of a tile as far apart as they can be: each is part of a stream of its own
         through memory."""
         b, mr = self.b, self.tile.mr
         tiles, rest = divmod(self.g.m, mr)
-        column, right = Panel(ZERO), self.loads.right(outer, ZERO)
+        column, right = Panel(ZERO, 1), self.loads.right(outer, ZERO)
         with b.open_loop(tiles, chunked=chunked) as loop:
             self.block(Rows(outer, Affine.along(loop), mr, tiles), column, right)
             if rest:
@@ -158,42 +170,60 @@ class _Writer:
             with self.b.loop(self.g.outer[len(outer)][0]) as i:
                 self.rows(replace(group, outer=(*outer, i)), panel, beginning)
             return
-        mr, right = self.tile.mr, replace(self.loads.right(outer, panel.n), beginning=beginning)
+        right = replace(self.loads.right(outer, panel.n), beginning=beginning)
         if unpacks(self.g):
             right = self.blocks.unpacked(outer, panel.n)
-        if packs_panels(self.g, self.tile) and not beginning:
-            first = mr if group.tiles else group.rest
-            more = group.tiles * mr + group.rest > first
-            self.block(Rows(outer, group.m, first), panel, replace(right, packs=more))
+        self.tiles(group, panel, right, self.block)
+
+    def tiles(self, group: Group, panel: Panel, right: Right, block: Callable[[Rows, Panel, Right], None]) -> None:
+        """Calls `block` for all tiles of rows that pass a panel, the first of which may pack it for the others."""
+        if packs_panels(self.g, self.tile) and not right.beginning:
+            mr = self.tile.mr
+            first = self.tile.first or (mr if group.tiles else group.rest)
+            more = group.tiles * mr + group.rest - first
+            block(Rows(group.outer, group.m, first), panel, replace(right, packs=more > 0))
             if not more:
                 return
             assert self.scratch is not None
-            group = replace(group, m=group.m + mr, tiles=group.tiles - 1)
+            group = replace(group, m=group.m + first, tiles=more // mr, rest=more % mr)
             right = Right(self.scratch, ZERO, self.tile.nr, self.g.types.accumulator)
-        self.each_tile(group, lambda rows: self.block(rows, panel, right))
 
-    def each_tile(self, group: Group, body: Callable[[Rows], None]) -> None:
-        """Calls `body` for the rows of each tile of a group, and for what rows are left."""
-        mr = self.tile.mr
-        if group.tiles:
-            with self.b.loop(group.tiles, mr, vector=self.is_column) as i:
-                body(Rows(group.outer, group.m + i, mr))
-        if group.rest:
-            body(Rows(group.outer, group.m + group.tiles * mr, group.rest))
+        def below(rows: Rows, part: Panel, n: Affine) -> None:
+            block(rows, part, replace(right, start=right.start + n))
 
-    def by_parts(self, group: Group) -> None:
-        """All panels and rows for one part of k, then for the next, so that the rows' part stays cached: a copy of it,
-        since rows that lie a power of two apart share few places of a cache. The sums wait behind it, panel by panel,
-        for the same reason."""
+        self.each_tile(group, panel, below)
+
+    def each_tile(self, group: Group, panel: Panel, body: Callable[[Rows, Panel, Affine], None]) -> None:
+        """Calls `body` for each tile of a group, and for what rows are left, by the columns of a panel or parts of it;
+        the last argument is the first of these in the panel."""
+        mr, narrow = self.tile.mr, narrow_columns(panel.columns, self.tile)
+        with self.b.loop(panel.columns // narrow, narrow) as n:
+            part = replace(panel, n=panel.n + n, columns=narrow)
+            if group.tiles:
+                with self.b.loop(group.tiles, mr, vector=self.is_column) as i:
+                    body(Rows(group.outer, group.m + i, mr), part, n)
+            if group.rest:
+                body(Rows(group.outer, group.m + group.tiles * mr, group.rest), part, n)
+
+    def by_parts(self, group: Group, first: Affine) -> None:
+        """All panels, or those of the span from column `first` on, and rows for one part of k, then for the next, so
+        that the rows' part stays cached: a copy of it, since rows that lie a power of two apart share few places of a
+        cache. The sums wait behind it, panel by panel, for the same reason."""
         b, g, lanes, nr, memory = self.b, self.g, self.g.lanes, self.tile.nr, self.scratch
         assert memory is not None
-        dtype, width, length = g.types.accumulator, nr // lanes, self.tile.part
-        padded, rows_in_all, row_stride = -(-g.n // nr) * nr, group.tiles * self.tile.mr + group.rest, length + lanes
-        waiting = group_of_rows(g, self.tile) * row_stride
+        dtype, length, columns = g.types.accumulator, self.tile.part, waiting_columns(g, self.tile)
+        narrow = narrow_columns(nr, self.tile)
+        rows_in_all, row_stride = group.tiles * self.tile.mr + group.rest, length + lanes
+        copied = length * nr if packs_panels(g, self.tile) else 0
+        waiting = copied + rows_in_all * row_stride
 
-        def places(rows: Rows, n: Affine) -> list[Affine]:
-            first = n * rows_in_all + (rows.m - group.m) * nr + waiting
-            return [first + i * lanes for i in range(rows.count * width)]
+        def places(rows: Rows, panel: Panel) -> list[Affine]:
+            start = (panel.n - first) * rows_in_all + (rows.m - group.m) * narrow + waiting
+            return [
+                start + (column - column % narrow) * rows_in_all + row * narrow + column % narrow
+                for row in range(rows.count)
+                for column in range(0, -(-panel.columns // lanes) * lanes, lanes)
+            ]
 
         def loaded(at: Affine) -> Val:
             return b.load_lanes(memory, at, dtype, pure=False)
@@ -201,35 +231,40 @@ class _Writer:
         def copy(k: Affine) -> None:
             with b.loop(rows_in_all) as row:
                 x, (whole, tail) = self.loads.left(group.outer, group.m + row).moved(k), divmod(length, lanes)
+                to = row * row_stride + copied
                 with b.loop(whole, lanes) as i:
-                    b.store_lanes(memory, row * row_stride + i, self.loads.elements(x, 0, i), dtype)
+                    b.store_lanes(memory, to + i, self.loads.elements(x, 0, i), dtype)
                 for at in range(whole * lanes, whole * lanes + tail):
                     value = b.convert(b.load_at(x.pointer, x.start + at, x.dtype), dtype)
-                    b.store_at(memory, row * row_stride + at, value, dtype)
+                    b.store_at(memory, to + at, value, dtype)
 
-        def add(k: Affine, rows: Rows, n: Affine) -> None:
-            x = Left(memory, (rows.m - group.m) * row_stride, row_stride, dtype, pure=False)
-            right, zeros = self.loads.right(group.outer, n), self.sums.zeros(x, rows.count * width)
-            sums = self.sums.products(x, right, k, length, rows.count, zeros)
+        def add(rows: Rows, panel: Panel, right: Right) -> None:
+            x = Left(memory, (rows.m - group.m) * row_stride + copied, row_stride, dtype, pure=False)
+            at = places(rows, panel)
+            sums = self.sums.products(x, right, ZERO, length, rows.count, self.sums.zeros(x, len(at)))
             # one by one: V8 would spill sums in the loop that makes them
-            for at, more in zip(places(rows, n), sums):
-                b.store_lanes(memory, at, b.add(loaded(at), more), dtype)
+            for place, more in zip(at, sums):
+                b.store_lanes(memory, place, b.add(loaded(place), more), dtype)
 
-        def finished(rows: Rows, panel: Panel) -> None:
-            self.finish_tile(rows, panel, [loaded(at) for at in places(rows, panel.n)])
+        def add_all(k: Affine, panel: Panel) -> None:
+            right = self.loads.right(group.outer, panel.n)
+            self.tiles(group, panel, replace(right, start=right.start + k * right.k_stride), add)
 
-        with b.loop(rows_in_all * padded // lanes, lanes) as i:
+        def finish(rows: Rows, panel: Panel, _: Affine) -> None:
+            self.finish_tile(rows, panel, [loaded(place) for place in places(rows, panel)])
+
+        with b.loop(rows_in_all * columns // lanes, lanes) as i:
             b.store_lanes(memory, i + waiting, self.loads.zero, dtype)
         with b.loop(g.run // length, length) as k:
             copy(k)
-            self.each_panel(False, lambda panel: self.each_tile(group, lambda rows: add(k, rows, panel.n)))
-        self.each_panel(False, lambda panel: self.each_tile(group, lambda rows: finished(rows, panel)))
+            self.each_panel(False, lambda panel: add_all(k, panel), first)
+        self.each_panel(False, lambda panel: self.each_tile(group, panel, finish), first)
 
     def block(self, rows: Rows, panel: Panel, right: Right) -> None:
         """One tile: rows by the columns of a panel."""
         b, g, nr, x = self.b, self.g, self.tile.nr, self.loads.left(rows.outer, rows.m)
         x = replace(x, m_stride=x.m_stride * rows.apart)
-        zeros = self.sums.zeros(x, rows.count * -(-min(g.n, nr) // g.lanes))
+        zeros = self.sums.zeros(x, rows.count * -(-panel.columns // g.lanes))
         beginning = [*right.beginning] * rows.count or zeros
         chain = chain_of(g)
 
@@ -273,14 +308,14 @@ class _Writer:
 
     def finish_tile(self, rows: Rows, panel: Panel, sums: list[Val]) -> None:
         """Hands on the sums of a tile."""
-        b, g, nr = self.b, self.g, self.tile.nr
+        b = self.b
         if panel.last is None:
-            self.finish_columns(rows, panel.n, min(g.n, nr), sums)
+            self.finish_columns(rows, panel.n, panel.columns, sums)
         else:
             with b.when(b.not_(panel.last)), without_last(self.panels):
-                self.finish_columns(rows, panel.n, nr, sums)
+                self.finish_columns(rows, panel.n, panel.columns, sums)
             with b.when(panel.last):
-                self.finish_columns(rows, panel.n, g.n % nr, sums)
+                self.finish_columns(rows, panel.n, self.g.n % panel.columns, sums)
 
     def finish_columns(self, rows: Rows, n: Affine, columns: int, sums: list[Val]) -> None:
         """Finishes the first `columns` columns of a tile."""

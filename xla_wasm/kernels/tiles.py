@@ -149,10 +149,14 @@ class Tile:
     part: int = 0
     """Steps along k that pass all panels before the next ones, while sums wait in scratch memory; 0: all of k at
     once."""
+    first: int = 0
+    """So many rows read a right side where it lies, all `nr` columns, whole lines of the caches, and pack it for tiles
+    of `mr` rows by half of the columns. 0: all tiles have `nr` columns."""
 
     def __str__(self) -> str:
         counts = [f"{n} {name}" for n, name in ((self.streams, "streams"), (self.stripes, "stripes")) if n > 1]
         parts = [f"{name} {n}" for n, name in ((self.span, "panels at a time:"), (self.part, "k in parts of")) if n]
+        parts += [f"behind {self.first} rows in halves"] if self.first else []
         ways = [name for how, name in ((self.scalar, "one step of k a trip"), (self.squares, "in squares")) if how]
         return ", ".join([f"tile {self.mr}x{self.nr}", *ways, *counts, *parts])
 
@@ -181,6 +185,12 @@ _PAIRS = 16
 """Pairs along k from which their widened panels, or products in quads, do."""
 _STREAM = 32
 """Steps along k that a stream is worth."""
+_LINES = 2
+"""Rows that read a right side where it lies by whole lines of the caches."""
+_TOGETHER = 4096
+"""Bytes: of rows a multiple of so many apart, few have a place in the caches."""
+_PART = 128
+"""Steps along k of which these stay there."""
 _PANEL = 256 << 10
 """Bytes of a panel of four vectors beyond which narrower panels, read half as often, are better for the caches."""
 
@@ -206,6 +216,23 @@ def _even_width(g: Gemm, most: int) -> int:
     return even[0] if even else most
 
 
+def _reads_lines(g: Gemm, target: Target) -> bool:
+    """Returns True if V8 had better have two rows read a right side where it lies, since tiles of six rows would leave
+    one or two over."""
+    uneven = g.m > 6 and not _in_sixes(g)
+    return uneven and _fused(g, target) and target.tune == V8 and g.k_stride > 0 and g.vectors % 4 == 0
+
+
+def _in_sixes(g: Gemm) -> bool:
+    """Returns True if tiles of six rows leave few or enough over."""
+    return g.m > 36 or g.m % 6 not in (1, 2)
+
+
+def _even_rows(rows: int) -> int:
+    """Returns the rows of tiles, six at most, that leave few over."""
+    return -(-rows // -(-rows // 6))
+
+
 _TABLE: tuple[tuple[Callable[[Gemm, Target], bool], Callable[[Gemm, Target], Tile]], ...] = (
     # what is unpacked is multiplied by several rows: 1x768x3072 is 0.9 of the time in 8 bits, 16x768x3072 that in f32
     (
@@ -219,9 +246,11 @@ _TABLE: tuple[tuple[Callable[[Gemm, Target], bool], Callable[[Gemm, Target], Til
     (lambda g, _: g.vectors == 1, lambda g, _: Tile(min(g.m, 8), g.lanes, scalar=True)),
     # memory again: 1x4096x1024 26 and 22, fused 18 and 17
     (lambda g, _: g.m == 1, lambda g, _: Tile(1, _even_width(g, 8) * g.lanes, scalar=True)),
+    # read where it lies: 7x768x768 80, in V8 by 2 rows each 71
+    (_reads_lines, lambda g, _: Tile(_even_rows(g.m - _LINES), 4 * g.lanes, first=_LINES, scalar=True)),
     # 512x512x512: fused 45 and 97; 128x384x384: V8 96
     (
-        lambda g, t: _fused(g, t) and t.tune == V8 and (g.m > 36 or g.m % 6 not in (1, 2)),
+        lambda g, t: _fused(g, t) and t.tune == V8 and _in_sixes(g),
         lambda g, _: Tile(6, 2 * g.lanes, scalar=True),
     ),
     # 512x512x24: 86 and 85, fused 76 and 83; a row of 7 pixels, 3x3x512 to 512: 76 and 73, fused 73 and 75
@@ -247,19 +276,37 @@ twelve.
 def tile(g: Gemm, target: Target) -> Tile:
     """The tile for a product."""
     found = _tile(g, target)
-    found = replace(found, part=_part(g, found))
+    part = _part_where_it_lies(g, found, target) if g.k_stride else _part(g, found, target)
+    found = replace(found, part=part)
+    if part and g.k_stride:
+        sums = g.m * g.n * TYPES[g.types.accumulator].bytes
+        spans = max(-(-sums // CACHE), _SPANS if target.threads else 1)
+        return replace(found, span=_panels_of_span(g, found, spans), streams=1)
     return replace(found, span=_span(g, found)) if target.threads else found
 
 
-def _part(g: Gemm, tile: Tile) -> int:
+def _part(g: Gemm, tile: Tile, target: Target) -> int:
     """The steps of a part of k. Of many long rows few would stay cached, and all panels come from beyond the caches for
-    so few."""
-    if not chain_of(g) or g.k_stride or packs_panels(g, tile) or g.types.in_blocks or g.segments or tile.nr == 1:
+    so few. Of shorter parts more rows stay there: in V8 that is worth more than what it costs to let sums wait."""
+    if not chain_of(g) or packs_panels(g, tile) or g.types.in_blocks or g.segments or tile.nr == 1:
         return 0
     if g.m <= 4 * ROWS or not all(right for _, _, right in g.outer):
         return 0
-    half = _CHAIN // 2
-    return next((length for length in range(half, half // 2, -1) if g.run % length == 0), 0)
+    return (target.tune == V8 and _divisor(g.run, _CHAIN // 4)) or _divisor(g.run, _CHAIN // 2)
+
+
+def _part_where_it_lies(g: Gemm, tile: Tile, target: Target) -> int:
+    """The same of a right side that is read where it lies. A panel has a part of a line of each of its rows, and a line
+    would be gone before the next panel. V8 alone gains by it, and where few rows share what is read."""
+    together = g.k_stride * TYPES[g.types.right].bytes % _TOGETHER == 0
+    if tile.nr == 1 or target.tune != V8 or not together or not 1 < g.m <= ROWS // 2 or g.run <= 2 * _PART:
+        return 0
+    return _divisor(g.run, _PART)
+
+
+def _divisor(number: int, most: int) -> int:
+    """Returns the largest divisor of a number up to `most`, if it is more than half of that; else 0."""
+    return next((part for part in range(most, most // 2, -1) if number % part == 0), 0)
 
 
 def _span(g: Gemm, tile: Tile) -> int:
@@ -278,9 +325,13 @@ def _span(g: Gemm, tile: Tile) -> int:
         or g.outer
     ):
         return 0
-    return max(
-        width for width in range(1, panels + 1) if panels % width == 0 and panels // width >= min(_SPANS, panels)
-    )
+    return _panels_of_span(g, tile, _SPANS)
+
+
+def _panels_of_span(g: Gemm, tile: Tile, spans: int) -> int:
+    """The panels of a span, if there are so many at least and all are alike."""
+    panels = -(-g.n // tile.nr)
+    return max(width for width in range(1, panels + 1) if panels % width == 0 and panels // width >= min(spans, panels))
 
 
 def _tile(g: Gemm, target: Target) -> Tile:
@@ -336,7 +387,7 @@ def group_of_rows(g: Gemm, tile: Tile) -> int:
     if g.k_stride:
         return blocks * tile.mr
     most = CACHE // ((tile.part or g.k) * TYPES[g.types.left_element].bytes)
-    rows = min(max(g.m // _SHARES, ROWS // 4), 2 * ROWS if tile.part else ROWS, most)
+    rows = min(max(g.m // _SHARES, ROWS // 4), 4 * ROWS if tile.part else ROWS, most)
     most = max(rows // tile.mr, 4)
     if blocks <= most:
         return blocks * tile.mr
@@ -370,9 +421,19 @@ def takes_quads(g: Gemm, tile: Tile, target: Target) -> bool:
 
 def scratch_size(g: Gemm, tile: Tile) -> int:
     """The elements of memory of its own that the kernel needs: for a panel that it packs, or for sums that wait."""
-    if packs_panels(g, tile) or unpacks(g):
-        return g.k * tile.nr
-    return group_of_rows(g, tile) * (tile.part + g.lanes + -(-g.n // tile.nr) * tile.nr) if tile.part else 0
+    packed = (tile.part or g.k) * tile.nr if packs_panels(g, tile) or unpacks(g) else 0
+    rows = g.m if g.k_stride else group_of_rows(g, tile)
+    return packed + (rows * (tile.part + g.lanes + waiting_columns(g, tile)) if tile.part else 0)
+
+
+def waiting_columns(g: Gemm, tile: Tile) -> int:
+    """The columns whose sums wait while the next part of k passes."""
+    return tile.nr * (tile.span or -(-g.n // tile.nr))
+
+
+def narrow_columns(columns: int, tile: Tile) -> int:
+    """The columns of the tiles below the first rows, in a panel of so many."""
+    return columns // 2 if tile.first else columns
 
 
 def scales_of(g: Gemm) -> Gemm:

@@ -1,9 +1,12 @@
-"""Vectors side by side in loops whose elements take a long chain of operations.
+"""Vectors side by side in loops whose elements take a long chain of operations, or few operations.
 
 A processor looks a few dozen operations ahead. Where one element's chain is about as long, it sees little that does not
 wait, and the loop takes the time of the chain. So such loops take several vectors in a trip, each operation for all of
 them before the next: what stands beside an operation then never waits for it. V8 keeps that order. Cranelift puts what
 a store needs right before it, whatever the order.
+
+Where elements take few operations, those of the loop are as many: an addition of arrays in the caches takes 0.77 of the
+time, a clip 0.63.
 """
 
 from __future__ import annotations
@@ -14,6 +17,9 @@ _TOGETHER = (4, 2)
 """The numbers of vectors that a trip may take, the most first."""
 _CHAIN = 10
 """Operations one after another from which on it pays."""
+_SHORT = 16
+"""Statements up to which what a trip takes by itself is a large part: the end of the loop, addresses, and V8's look at
+its stack."""
 _STATEMENTS = 200
 """The most that a body may have afterwards: all of it is code."""
 _SLOW = {"div": 3, "sqrt": 3}
@@ -38,7 +44,7 @@ def _walk(func: Func, block: Block) -> None:
                 statement.lanes > 1
                 and statement.condition is None
                 and _straight(statement.body)
-                and _longest(statement.body) >= _CHAIN
+                and (_longest(statement.body) >= _CHAIN or _is_short(statement))
             ):
                 _widen(statement)
                 _order(statement.body)
@@ -71,6 +77,10 @@ def _heights(body: Block) -> dict[Straight, int]:
             if arg.block is body:
                 heights[arg] = max(heights.get(arg, 0), height)
     return heights
+
+
+def _is_short(loop: Loop) -> bool:
+    return not loop.carries and len(_statements(loop.body)) <= _SHORT
 
 
 def _longest(body: Block) -> int:

@@ -101,7 +101,10 @@ def _is_stored(x: Instruction, readers: Readers) -> bool:
 
 
 def _is_heavy(x: Instruction, readers: Readers) -> bool:
-    """The kernel that would compute it is large enough, or would have its code too often."""
+    """The kernel that would compute it is large enough, or would have its code too often. A number that is known has
+    none, and kernels that know it compute less."""
+    if _is_known_number(x):
+        return False
     return readers.weight > MAX_OPERATIONS or len(readers.places.shares) > MAX_PLACES and not is_one_number(x)
 
 
@@ -151,6 +154,13 @@ def _renames_memory(x: Instruction) -> bool:
     while record(x).view:
         (x,) = x.operands
     return not record(x).cost
+
+
+def _is_known_number(x: Instruction) -> bool:
+    """Returns True if all elements are one number that is known."""
+    while record(x).view:
+        (x,) = x.operands
+    return x.literal is not None and x.literal.splat_value() is not None
 
 
 class Places:
