@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .contestants import PLAIN, RELAXED, VERSIONS, WASMTIME, XLA
+from .contestants import NARROW, PLAIN, RELAXED, VERSIONS, WASMTIME, XLA
 from .machine import FMA, READ1, READ6
 from .results import Row
 from .workload import MS, NS, UNITS
@@ -25,6 +25,7 @@ COLUMNS = (
     ">ratio: call",
     ">% of limit",
     ">XLA:CPU",
+    ">its SSE4.2",
     ">limits",
 )
 
@@ -90,7 +91,7 @@ def cells(name: str, row: Row) -> tuple[str, ...]:
         theirs,
         *ratios,
         "" if part is None else f"{part:.0%}".replace("%", ""),
-        _times(row, entries.get(XLA), (KERNEL,)),
+        *(_times(row, entries.get(other), (KERNEL,)) for other in (XLA, NARROW)),
         " / ".join(
             f"{row['machine'][mode]['max'] / 1e9:.0f}" for mode in (FMA, READ1, READ6) if mode in row["machine"]
         ),
