@@ -7,13 +7,15 @@ from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
+from onnx import TensorProto
 
+from ..onnx_graph import Graph
 from .workload import NS, Array, Workload, arrays
 
 TITLE = "Loops"
 RATE, RING, RELEASE = np.float32(3.5), 109, np.float32(0.9995)
 RISE, FALL, LEVEL = np.float32(0.1), np.float32(0.02), np.float32(0.5)
-MULTIPLIER, INCREMENT = np.uint32(1664525), np.uint32(1013904223)
+MULTIPLIER, INCREMENT = np.int32(1664525), np.int32(1013904223)
 
 
 def logistic(name: str, steps: int) -> Workload:
@@ -38,9 +40,19 @@ def logistic(name: str, steps: int) -> Workload:
             x[t + 1] = float(RATE) * x[t] * (1 - x[t])
         return x
 
-    return Workload(
-        name, NS, steps, function, arrays(first=lambda rng: np.float32(0.3)), reference=reference, model=True
-    )
+    def onnx(g: Graph) -> str:
+        rate, one = g.constant("rate", RATE), g.constant("one", np.float32(1))
+
+        def trip(_: str, x: str) -> tuple[list[str], list[str]]:
+            x = g.node("Mul", g.node("Mul", rate, x), g.node("Sub", one, x))
+            return [x], [x]
+
+        _, rest = g.loop(steps, {"first": np.float32}, trip)
+        row = g.constant("row", np.array([-1]))
+        return g.node("Concat", *(g.node("Reshape", part, row) for part in ("first", rest)), axis=0)
+
+    first = arrays(first=lambda rng: np.asarray(0.3, np.float32))
+    return Workload(name, NS, steps, function, first, onnx=onnx, reference=reference, model=True)
 
 
 def subsequence(name: str, size: int) -> Workload:
@@ -109,11 +121,10 @@ def counting(name: str, trips: int) -> Workload:
     """A linear congruential generator: a trip is a product and two sums of scalars, and nothing is in memory."""
 
     def function(seed: Any) -> Any:
-        import jax.numpy as jnp
         from jax import lax
 
         def trip(i: Any, state: Any) -> Any:
-            return state * MULTIPLIER + INCREMENT + i.astype(jnp.uint32)
+            return state * MULTIPLIER + INCREMENT + i
 
         return lax.fori_loop(0, trips, trip, seed)
 
@@ -121,11 +132,19 @@ def counting(name: str, trips: int) -> Workload:
         state = int(seed)
         for i in range(trips):
             state = (state * int(MULTIPLIER) + int(INCREMENT) + i) % (1 << 32)
-        return np.asarray(state, np.uint32)
+        return np.asarray(state, np.uint32).view(np.int32)
 
-    return Workload(
-        name, NS, trips, function, arrays(seed=lambda rng: np.uint32(12345)), reference=reference, model=True
-    )
+    def onnx(g: Graph) -> str:
+        multiplier, increment = g.constant("multiplier", MULTIPLIER), g.constant("increment", INCREMENT)
+
+        def trip(i: str, state: str) -> tuple[list[str], list[str]]:
+            state = g.node("Add", g.node("Mul", state, multiplier), increment)
+            return [g.node("Add", state, g.node("Cast", i, to=TensorProto.INT32))], []
+
+        return g.loop(trips, {"seed": np.int32}, trip)[0]
+
+    seed = arrays(seed=lambda rng: np.asarray(12345, np.int32))
+    return Workload(name, NS, trips, function, seed, onnx=onnx, reference=reference, model=True)
 
 
 def follower(name: str, samples: int) -> Workload:
@@ -159,7 +178,25 @@ def follower(name: str, samples: int) -> Workload:
         swell = 1 + np.sin(np.arange(samples) / 500)
         return (swell * rng.standard_normal(samples)).astype(np.float32)
 
-    return Workload(name, NS, samples, function, arrays(x=signal), reference=reference, model=True)
+    def onnx(g: Graph) -> tuple[str, ...]:
+        rate, fall = g.constant("rate", RISE), g.constant("fall", FALL)
+        start, heights = g.constant("start", LEVEL), g.node("Abs", "x")
+
+        def rising(level: str, y: str) -> str:
+            return g.node("Add", level, g.node("Mul", rate, g.node("Sub", y, level)))
+
+        def falling(level: str, y: str) -> str:
+            return g.node("Max", g.node("Sub", level, g.node("Mul", fall, g.node("Sqrt", level))), y)
+
+        def trip(t: str, level: str) -> tuple[list[str], list[str]]:
+            y = g.node("Gather", heights, t)
+            above = g.node("Greater", y, level)
+            level = g.choice(above, lambda: rising(level, y), lambda: falling(level, y))
+            return [level], [level]
+
+        return tuple(g.loop(samples, {start: np.float32}, trip))
+
+    return Workload(name, NS, samples, function, arrays(x=signal), onnx=onnx, reference=reference, model=True)
 
 
 def workloads() -> Iterator[Workload]:

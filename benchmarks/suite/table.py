@@ -81,7 +81,7 @@ def cells(name: str, row: Row) -> tuple[str, ...]:
     entries = row["contestants"]
     top = best(row, *((CALL,) if row["model"] else (KERNEL, CALL)))
     theirs = _times(row, entries.get(top.name), modes) if top else _troubles(row)
-    ratios = ("" if row["model"] else _ratio(ratio(row, KERNEL)), _ratio(ratio(row, CALL)))
+    ratios = ("" if row["model"] else ratio_text(ratio(row, KERNEL)), ratio_text(ratio(row, CALL)))
     part = share(row)
     return (
         name,
@@ -111,8 +111,9 @@ def _troubles(row: Row) -> str:
     return ", ".join(f"{name} {status}" for name, status in found.items() if status in ("wrong", "failed"))
 
 
-def _ratio(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
+def ratio_text(value: float | None) -> str:
+    """Two decimals, or one digit where these would be zeros."""
+    return "" if value is None else f"{value:.2f}" if value >= 0.005 else f"{value:.1g}"
 
 
 def number(value: float) -> str:

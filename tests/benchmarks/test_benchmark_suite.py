@@ -153,6 +153,16 @@ def test_filters(capsys: pytest.CaptureFixture[str]) -> None:
     assert len(capsys.readouterr().out.splitlines()) == len(quick)
 
 
+def test_small_ratios_keep_a_digit() -> None:
+    assert [table.ratio_text(value) for value in (None, 1.234, 0.05, 0.005, 0.0007)] == [
+        "",
+        "1.23",
+        "0.05",
+        "0.01",
+        "0.0007",
+    ]
+
+
 @pytest.mark.parametrize(
     ("given", "wanted", "error"),
     [
