@@ -302,6 +302,7 @@ bench() {
   $PY -m benchmarks.minilm
   pyodide_folder
   $PY -m benchmarks.pages
+  $PY -m benchmarks.growth
   $PY -m benchmarks.threads
   $PY -m benchmarks.fewer_bits
   $PY -m benchmarks.replicas_js

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from onnx import TensorProto, checker, helper, numpy_helper
@@ -16,6 +16,7 @@ Inputs = Mapping[str, tuple[Any, Sequence[int]]]
 Results = Mapping[str, tuple[str, Any, Sequence[int | None]]]
 """Node that gives it, type and dimensions of each result; None for a size that nobody states."""
 OPSET, IR = 18, 8
+T = TypeVar("T")
 MICROSOFT = "com.microsoft"
 """The domain of onnxruntime's own operators."""
 
@@ -48,6 +49,40 @@ class Graph:
         names = tuple(f"{op}_{number}" + (f"_{i}" if i else "") for i in range(results))
         self._nodes.append(helper.make_node(op, inputs, names, names[0], **attributes))
         return names
+
+    def loop(
+        self, trips: int, starts: Mapping[str, Any], write: Callable[..., tuple[Sequence[str], Sequence[str]]]
+    ) -> list[str]:
+        """A loop that carries scalars, given by what they begin as and their types. `write` makes a trip of its number
+        and what is carried: what is carried then, and f32 scalars. The results are what is carried in the end, and an
+        array of all of each of those scalars."""
+        number, self._made = self._made, self._made + 1
+        names = [f"loop_{number}.{name}" for name in starts]
+        trip, going = f"loop_{number}.trip", f"loop_{number}.going"
+        (after, kept), nodes = self._apart(lambda: write(trip, *names))
+        nodes.append(helper.make_node("Identity", [going], [f"{going}.on"]))
+        given = [_value(trip, np.int64, []), _value(going, np.bool_, [])]
+        given += [_value(name, dtype, []) for name, dtype in zip(names, starts.values())]
+        made = [_value(name, dtype, []) for name, dtype in zip(after, starts.values())]
+        made += [_value(name, np.float32, []) for name in kept]
+        body = helper.make_graph(nodes, f"body_{number}", given, [_value(f"{going}.on", np.bool_, []), *made])
+        count, go = self.constant(f"{trip}s", np.array(trips)), self.constant(f"{going}.first", np.array(True))
+        return list(self.nodes("Loop", len(made), count, go, *starts, body=body))
+
+    def choice(self, condition: str, then: Callable[[], str], otherwise: Callable[[], str]) -> str:
+        """One of two f32 scalars, of which only that one is computed."""
+        branches = {}
+        for name, write in (("then_branch", then), ("else_branch", otherwise)):
+            result, nodes = self._apart(write)
+            branches[name] = helper.make_graph(nodes, result, [], [_value(result, np.float32, [])])
+        return self.node("If", condition, **branches)
+
+    def _apart(self, write: Callable[[], T]) -> tuple[T, list[Any]]:
+        """The result of `write`, and the nodes that it makes, which are none of this graph."""
+        outer, self._nodes = self._nodes, []
+        made = write()
+        inner, self._nodes = self._nodes, outer
+        return made, inner
 
     def store_weights(self, form: str) -> None:
         """Has the products by matrices that are weights read these in a form of `SMALL_FORMS`."""

@@ -13,7 +13,8 @@ from xla_wasm.host.weights import Weight
 
 
 class Resident:
-    """A compiled module with its weights and inputs in place. Calling it calls the export `run` and nothing else."""
+    """A compiled module with its weights, states and inputs in place. Calling it calls the export `run` and nothing
+    else."""
 
     def __init__(self, artifact: Artifact, inputs: Sequence[Array], weights: Mapping[str, Any]):
         manifest = Manifest.parse(artifact.manifest)
@@ -21,6 +22,8 @@ class Resident:
         self._instance.apply(
             {p.name: Weight(physical_bytes(p, weights[p.name])) for p in manifest.parameters if p.kind == "weight"}
         )
+        for name, place in self._instance.states.items():
+            place[...] = weights[name]
         for place, array in zip(self._instance.inputs, inputs, strict=True):
             place[...] = array
         self._run = self._instance.run

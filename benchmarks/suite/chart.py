@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from xml.sax.saxutils import escape
 
+from .table import ratio_text
+
 HEADING, BOTTOM = 30, 16
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50)
 STYLE = """
@@ -101,7 +103,7 @@ def _bar(bar: Bar, y: int, x: Callable[[float], float], form: Form) -> list[str]
     found = [
         f'<text {name} y="{y + 13}">{escape(bar.name)}</text>',
         f'<rect class="{kind}" x="{left}" y="{y + form.bar}" width="{width}" height="12" rx="2"/>',
-        f'<text x="{form.right + 12}" y="{y + form.bar + 10}">{bar.ratio:.2f} '
+        f'<text x="{form.right + 12}" y="{y + form.bar + 10}">{ratio_text(bar.ratio)} '
         f'<tspan class="soft">{escape(bar.peer)}</tspan></text>',
     ]
     if bar.call is not None:

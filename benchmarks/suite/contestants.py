@@ -185,10 +185,12 @@ def _ordered(workload: Workload, name: str, array: Array) -> Array:
 
 
 def compiled(workload: Workload, target: str, tune: str) -> Artifact:
-    """The workload's artifact, with its weights as weights."""
+    """The workload's artifact, with its weights as weights or states."""
     from xla_wasm.jax import lower
 
     module = lower(workload.function, *workload.arguments())
+    if workload.kept:
+        return xla_wasm.compile(module, Options(target, tune, state={"w": "1"}))
     count = len(workload.given[0])
     names = tuple(range(count, count + len(workload.given[1])))
     return xla_wasm.compile(module, Options(target, tune, weights=names))
@@ -201,11 +203,12 @@ def _ours(target: str, tune: str) -> Callable[[Workload, Path], Job]:
         given = _arrays(workload, folder)
         artifact.save(path)
         # The module calls its weights by their paths in the tree of arguments: that of the dict, then their names.
-        weights = [p["name"] for p in artifact.manifest["parameters"] if p["kind"] == "weight"]
-        names = {name.partition(".")[2]: name for name in weights}
+        held = [p["name"] for p in artifact.manifest["parameters"] if p["kind"] != "input"]
+        names = {name.partition(".")[2]: name for name in held}
         for entry in given["weights"]:
             entry["name"] = names[entry["name"]]
-        return {"module": str(path), "bytes": path.stat().st_size, **given}
+        states = held if workload.kept else []
+        return {"module": str(path), "bytes": path.stat().st_size, "states": states, **given}
 
     return job
 
@@ -275,6 +278,7 @@ def _limits(workload: Workload, folder: Path) -> Job:
 
 
 RELAXED, PLAIN, WASMTIME, XLA = "V8 relaxed-simd", "V8 simd128", "wasmtime relaxed-simd", "XLA:CPU"
+NARROW = "XLA:CPU, SSE4.2"
 OURS = (RELAXED, PLAIN, WASMTIME)
 
 
@@ -284,15 +288,21 @@ def machine_contestant() -> Contestant:
 
 
 def our_contestants() -> list[Contestant]:
-    """xla_wasm in V8, for both targets, and under wasmtime; and XLA:CPU on one thread, natively, to compare with."""
+    """xla_wasm in V8, for both targets, and under wasmtime; and XLA:CPU on one thread, natively, to compare with: with
+    all that the processor has, and with vectors as wide as WebAssembly's."""
     node = str(find_node())
     python = (sys.executable, "-m", "benchmarks.suite.python_host")
+
+    def named(workload: Workload, folder: Path) -> Job:
+        return {"workload": workload.name}
+
     ours = (node, str(HOSTS / "ours.mjs"))
     return [
         Contestant(RELAXED, ours, _ours(RELAXED_SIMD, "v8")),
         Contestant(PLAIN, ours, _ours(SIMD128, "v8")),
         Contestant(WASMTIME, (*python, "wasmtime"), _ours(RELAXED_SIMD, "wasmtime")),
-        Contestant(XLA, (*python, "xla"), lambda workload, folder: {"workload": workload.name}),
+        Contestant(XLA, (*python, "xla"), named),
+        Contestant(NARROW, (*python, "xla", "--xla_cpu_max_isa=SSE4_2"), named),
     ]
 
 

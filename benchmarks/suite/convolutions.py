@@ -75,7 +75,7 @@ def _convolution(
     )
 
 
-def _transposed(
+def transposed(
     name: str, size: int, inputs: int, outputs: int, taps: int, stride: int, rank: int = 2, gradient: bool = False
 ) -> Workload:
     """A transposed convolution whose result has `size * stride` places a dimension; or the same as JAX writes the
@@ -87,7 +87,7 @@ def _transposed(
     letters = "DHW"[-rank:]
     numbers = (f"N{letters}C", f"{letters}IO", f"N{letters}C")
 
-    def transposed(x: Any, w: Any) -> Any:
+    def direct(x: Any, w: Any) -> Any:
         return lax.conv_transpose(x, w["w"], (stride,) * rank, "SAME", dimension_numbers=numbers, transpose_kernel=True)
 
     def derived(x: Any, w: Any) -> Any:
@@ -110,7 +110,7 @@ def _transposed(
         name,
         GFLOPS,
         2.0 * size**rank * taps**rank * inputs * outputs,
-        derived if gradient else transposed,
+        derived if gradient else direct,
         arrays(x=normal(1, *[size] * rank, inputs)),
         arrays(w=normal(*[taps] * rank, outputs, inputs)),
         onnx=onnx,
@@ -129,6 +129,6 @@ def workloads() -> Iterator[Workload]:
     yield _convolution("conv1x1_56_64_256", 56, 64, 256, 1)
     yield _convolution("conv3x3d2_56_64_64", 56, 64, 64, 3, dilation=2)
     yield _convolution("conv3d_16_16_32", 16, 16, 32, 3, rank=3)
-    yield _transposed("convt4x4s2_32_64_64", 32, 64, 64, 4, 2)
-    yield _transposed("convt1024s256_128_64_1", 128, 64, 1, 1024, 256, rank=1)
-    yield _transposed("conv3x3s2_grad_56_64_128", 28, 128, 64, 3, 2, gradient=True)
+    yield transposed("convt4x4s2_32_64_64", 32, 64, 64, 4, 2)
+    yield transposed("convt1024s256_128_64_1", 128, 64, 1, 1024, 256, rank=1)
+    yield transposed("conv3x3s2_grad_56_64_128", 28, 128, 64, 3, 2, gradient=True)

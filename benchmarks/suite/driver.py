@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import shutil
 import statistics
 import tempfile
 import time
@@ -140,6 +141,7 @@ class Driver:
             entry.status, entry.message, entry.samples = FAILED, str(error), {}
             return
         found = check.error(results, expected, workload.result_order if contestant.first else None)
+        shutil.rmtree(there)
         entry.error = max(found, entry.error or 0.0)
         if not found <= workload.tolerance:
             entry.status, entry.samples = WRONG, {}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from ..models import Encoder
-from . import layers
+from . import large, layers
 from .layers import Conv, Dense, Layers, Network
 from .recurrent import adding_token, recurrent, training
 from .workload import MS, Arrays, Workload, arrays, normal
@@ -164,3 +164,5 @@ def workloads() -> Iterator[Workload]:
     yield _network("mobilenetv2", mobilenet, (1, 224, 224, 3), 224)
     yield _network("resnet18", resnet18, (1, 224, 224, 3), 224)
     yield adding_token("gpt2s_decode", 127)
+    yield large.training("bert_train_s64", large.Bert())
+    yield large.writing("whisper_5s_t16", large.Whisper())

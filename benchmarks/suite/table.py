@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from .contestants import PLAIN, RELAXED, VERSIONS, WASMTIME, XLA
+from .contestants import NARROW, PLAIN, RELAXED, VERSIONS, WASMTIME, XLA
 from .machine import FMA, READ1, READ6
 from .results import Row
 from .workload import MS, NS, UNITS
@@ -25,6 +25,7 @@ COLUMNS = (
     ">ratio: call",
     ">% of limit",
     ">XLA:CPU",
+    ">its SSE4.2",
     ">limits",
 )
 
@@ -80,7 +81,7 @@ def cells(name: str, row: Row) -> tuple[str, ...]:
     entries = row["contestants"]
     top = best(row, *((CALL,) if row["model"] else (KERNEL, CALL)))
     theirs = _times(row, entries.get(top.name), modes) if top else _troubles(row)
-    ratios = ("" if row["model"] else _ratio(ratio(row, KERNEL)), _ratio(ratio(row, CALL)))
+    ratios = ("" if row["model"] else ratio_text(ratio(row, KERNEL)), ratio_text(ratio(row, CALL)))
     part = share(row)
     return (
         name,
@@ -90,7 +91,7 @@ def cells(name: str, row: Row) -> tuple[str, ...]:
         theirs,
         *ratios,
         "" if part is None else f"{part:.0%}".replace("%", ""),
-        _times(row, entries.get(XLA), (KERNEL,)),
+        *(_times(row, entries.get(other), (KERNEL,)) for other in (XLA, NARROW)),
         " / ".join(
             f"{row['machine'][mode]['max'] / 1e9:.0f}" for mode in (FMA, READ1, READ6) if mode in row["machine"]
         ),
@@ -110,8 +111,9 @@ def _troubles(row: Row) -> str:
     return ", ".join(f"{name} {status}" for name, status in found.items() if status in ("wrong", "failed"))
 
 
-def _ratio(value: float | None) -> str:
-    return "" if value is None else f"{value:.2f}"
+def ratio_text(value: float | None) -> str:
+    """Two decimals, or one digit where these would be zeros."""
+    return "" if value is None else f"{value:.2f}" if value >= 0.005 else f"{value:.1g}"
 
 
 def number(value: float) -> str:

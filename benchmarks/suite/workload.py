@@ -34,6 +34,8 @@ class Workload:
     dimension orders in which contestants that want channels first (onnx, jaxjs) get inputs and weights, `result_order`
     that in which they give their result. `counts`: integers among the results are places, which ONNX counts in 64 bits.
 
+    `kept`: the weights are states, which stay where they are and change: `function` calls them `w`, and gives a result
+    and a dict of their next values. What is compared is what a call makes of the weights that were given.
     `reference` gives the results that are right, by default what XLA:CPU computes. `tolerance` bounds the largest error
     of a float relative to the largest value of its array; other types must be equal.
     `model`: results and inputs are few beside the work, so that only calls are compared. `quick`: part of the quick
@@ -55,6 +57,7 @@ class Workload:
     orders: Mapping[str, Order] = field(default_factory=dict)
     result_order: Order | None = None
     counts: bool = False
+    kept: bool = False
     model: bool = False
     quick: bool = False
 
@@ -101,9 +104,9 @@ def arrays(**makers: Callable[[np.random.Generator], Array]) -> Callable[[np.ran
 @functools.cache
 def families() -> dict[str, list[Workload]]:
     """All of them, by the titles of their families, in the order of the table."""
-    from . import convolutions, elementwise, models, movement, products, reductions
+    from . import convolutions, elementwise, loops, models, movement, products, reductions
 
-    modules = (products, elementwise, reductions, movement, convolutions, models)
+    modules = (products, elementwise, reductions, movement, convolutions, loops, models)
     return {family.TITLE: list(family.workloads()) for family in modules}
 
 
@@ -114,3 +117,11 @@ def workloads() -> dict[str, Workload]:
     named = {workload.name: workload for workload in found}
     assert len(named) == len(found), "two workloads have one name"
     return named
+
+
+def find(name: str) -> Workload:
+    """The workload of this name, in the table or one of another size whose growth is measured."""
+    from .growing import programs
+
+    known = workloads()
+    return known[name] if name in known else next(w for p in programs() for w in p.workloads if w.name == name)

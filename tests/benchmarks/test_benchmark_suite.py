@@ -21,7 +21,7 @@ from benchmarks.models import Encoder
 from benchmarks.node_host import find_node
 from benchmarks.onnx_graph import Graph
 from benchmarks.suite import check, command, compile_time, contestants, document, layers, results, table
-from benchmarks.suite.contestants import PLAIN, RELAXED, WASMTIME, XLA, Contestant, Process
+from benchmarks.suite.contestants import NARROW, PLAIN, RELAXED, WASMTIME, XLA, Contestant, Process
 from benchmarks.suite.driver import Driver, Effort, Entry
 from benchmarks.suite.machine import MODES
 from benchmarks.suite.workload import workloads
@@ -55,7 +55,7 @@ def measured(*given: Contestant) -> Any:
 def test_ours_is_right_and_timed() -> None:
     row = measured(*contestants.our_contestants())
     entries = row["contestants"]
-    assert list(entries) == [RELAXED, PLAIN, WASMTIME, XLA]
+    assert list(entries) == [RELAXED, PLAIN, WASMTIME, XLA, NARROW]
     assert {entry["status"] for entry in entries.values()} == {"ok"}, entries
     for name in (RELAXED, PLAIN, WASMTIME):
         assert entries[name]["error"] < 1e-6 and entries[name]["bytes"] > 1000
@@ -151,6 +151,16 @@ def test_filters(capsys: pytest.CaptureFixture[str]) -> None:
     assert 10 < len(quick) < len(command.chosen([], quick=False))
     assert command.main(["--list", "--quick"]) == 0
     assert len(capsys.readouterr().out.splitlines()) == len(quick)
+
+
+def test_small_ratios_keep_a_digit() -> None:
+    assert [table.ratio_text(value) for value in (None, 1.234, 0.05, 0.005, 0.0007)] == [
+        "",
+        "1.23",
+        "0.05",
+        "0.01",
+        "0.0007",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -23,9 +23,13 @@ await serve(async (job) => {
   const exe = new Executable(manifest, instance);
   for (const weight of job.weights) exe.set(weight.name, read(weight));
   const inputs = job.inputs.map(read);
-  const results = () => exe.run(...inputs);
-  const out = results();
-  const call = takesOut(exe, inputs, out) ? () => exe.run(...inputs, { out }) : results;
+  const out = exe.run(...inputs);
+  // Of a call that finds all states as they were given.
+  const results = () => {
+    for (const weight of job.states.length ? job.weights : []) exe.set(weight.name, read(weight));
+    return [...exe.run(...inputs), ...job.states.map((name) => exe.get(name))];
+  };
+  const call = takesOut(exe, inputs, out) ? () => exe.run(...inputs, { out }) : () => exe.run(...inputs);
   const { run } = instance.exports;
   return { time: { kernel: timed(run), call: timed(call) }, results, release: () => exe.dispose() };
 });
