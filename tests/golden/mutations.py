@@ -42,10 +42,13 @@ RULES = (
     "ops.*.canonical",
 )
 """Modules with rules beside those of `plan/`; `*` is a family of operations."""
-NOT_RULES = ("__init__", "plan", "plan_builder", "build", "verify", "prepare")
+NOT_RULES = ("__init__", "plan", "plan_builder", "build", "verify", "prepare", "bring", "parts")
 """Files of `plan/` that hold what a plan is made of, the one that checks kernels (`tests/loop/test_loop_verify.py`
-damages plans for it), and the one that prepares memory, which golden files do not ask for
-(`tests/plan/test_prepared.py`)."""
+damages plans for it), and three that golden files do not ask for: the one that prepares memory
+(`tests/plan/test_prepared.py`), the one that brings weights in parts, which are larger than those of golden files
+(`tests/plan/test_bring.py`), and the one that divides kernels among threads (`tests/loop/test_parallel.py` has the ways
+in which a trip may need another one, and `tests/host/test_threads.py` the bits of whole programs, where the smallest
+kernels are divided)."""
 SHOWN = 3
 """Red tests after which it is enough."""
 SECONDS = 60

@@ -352,15 +352,10 @@ def _places_after(x: Instruction, carries: list[View]) -> list[View]:
         return there
     begins = [start_of(o, parameter) for o in root.operands]
     for j, i in enumerate(begins):
-        if (
-            i is None
-            or i == j
-            or there[i] is not carries[i]
-            or there[j] is not carries[j]
-            or begins[i] not in (j, None)
-        ):
+        if i is None or begins[i] not in (j, None) or there[i] is not carries[i]:
             continue
-        if carries[i].dims == carries[j].dims and carries[i].dtype == carries[j].dtype and carries[i].bytes > SMALL:
+        # Views and updates keep the type.
+        if carries[i].dims == carries[j].dims and carries[i].bytes > SMALL:
             there[i], there[j] = carries[j], carries[i]
     return there
 
