@@ -92,7 +92,7 @@ TAKEN = {
     "MOST_IN_TILES": ("plan.elements",),
     "LONG_ROW": ("plan.elements",),
     "STEP": ("plan.group",),
-    "SMALL": ("plan.planner", "plan.versions", "plan.order", "plan.group"),
+    "SMALL": ("plan.planner", "plan.versions", "plan.order", "plan.group", "plan.hoist"),
     "STATEMENTS": ("plan.loops",),
 }
 """The modules that import one by name."""

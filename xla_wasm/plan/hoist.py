@@ -6,6 +6,7 @@ from collections.abc import Container
 
 from ..ops.reading import record
 from .buffer import Buffer
+from .cost import SMALL
 from .plan import Conditional, Copy, Init, Launch, Plan, Step, Steps, While, entries_of, keep_steps
 
 
@@ -44,6 +45,7 @@ def _fills(plan: Plan) -> set[Step]:
         and all(x.literal is not None or record(x).view for x in step.holds)
         and all(view.size == 1 for view in step.arguments[step.written :])
         and others.isdisjoint(step.outputs)
+        and any(buffer.bytes > SMALL for buffer in step.outputs)
     }
 
 
