@@ -3,11 +3,13 @@ any program."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests.support import seeds
+from tests.support.differential import differential
 from tests.support.random_family import draw_family
 from tests.support.random_values import Draw
 from xla_wasm import Options
@@ -113,6 +115,25 @@ def test_a_number_has_no_buffer_however_many_kernels_need_it() -> None:
     body[:2] = ["four = f32[4] constant({1,2,3,4})", "many = f32[8] pad(four, four0), padding=0_4"]
     body.insert(1, "four0 = f32[] constant(0)")
     assert {"four", "many"} <= names(fuse.buffered(entry("\n  ".join(body))))
+
+
+def test_a_broadcast_of_one_element_has_none_either() -> None:
+    """The element lies in memory, whatever its value."""
+    count = fuse.MAX_PLACES + 8
+    lines = "\n  ".join(f"r{i} = f32[8] maximum(r{i - 1}, many)" for i in range(1, count))
+    results = ", ".join(f"r{i}" for i in range(count))
+    module = Module.from_text(f"""HloModule one
+ENTRY main {{
+  p = f32[] parameter(0)
+  v = f32[8] parameter(1)
+  e = f32[] exponential(p)
+  many = f32[8] broadcast(e), dimensions={{}}
+  r0 = f32[8] maximum(v, many)
+  {lines}
+  ROOT r = ({", ".join(["f32[8]"] * count)}) tuple({results})
+}}""")
+    assert "many" not in names(fuse.buffered(module.entry))
+    differential(module, np.float32(0.5), np.arange(8, dtype=np.float32))
 
 
 def kernels(body: str) -> list[str]:
