@@ -1,14 +1,15 @@
 """Deletes the rules of the middle one at a time, and says which golden tests turn red.
 
 `python -m tests.golden.mutations [PART ...]` prints a line for each rule whose line contains one of the
-parts (all, if there are none): the rule, and the first golden files whose text is another without it, or else the first
-whose values are wrong. What no file sees stands at the end with the reason that `unseen.txt` gives: a rule's name on a
+parts (all, if there are none): the rule, and a golden file whose text is another without it, or else one whose values
+are wrong. What no file sees stands at the end with the reason that `unseen.txt` gives: a rule's name on a
 line, and indented below it why no golden file can show it. The exit status is 1 if a rule has no reason there, or if a
 reason there is of no such rule.
 
 Rules are found in the source: the entries of tables, the branches and the clauses of their conditions, the results of
 functions that say yes or no, and the functions that only change something. Each deletion runs in a process of its own,
-which imports the package with that one file changed.
+as many at once as there are cores, which imports the package with that one file changed. Files that saw most deletions
+so far come first, so that all rules take half an hour on two cores.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ import copy
 import os
 import resource
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec
 from importlib.util import spec_from_loader
 from pathlib import Path
+from threading import Lock
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any
 
 from tests.support.paths import ROOT
 
@@ -49,8 +53,6 @@ damages plans for it), and three that golden files do not ask for: the one that 
 (`tests/plan/test_bring.py`), and the one that divides kernels among threads (`tests/loop/test_parallel.py` has the ways
 in which a trip may need another one, and `tests/host/test_threads.py` the bits of whole programs, where the smallest
 kernels are divided)."""
-SHOWN = 3
-"""Red tests after which it is enough."""
 SECONDS = 60
 """Of computing that a process has, several times what all golden files take on a slow machine, before it counts as one
 that does not end."""
@@ -167,44 +169,49 @@ class _Changed(MetaPathFinder, Loader):
         exec(compile(self.tree, str(self.path), "exec"), module.__dict__)
 
 
-def red(name: str, path: Path, tree: ast.Module) -> list[str]:
-    """The first golden files that come out otherwise with a module changed, found in a process of its own."""
-    compile(tree, str(path), "exec")
-    reading, writing = os.pipe()
-    child = os.fork()
-    if child == 0:
-        resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
-        sys.meta_path.insert(0, _Changed(f"xla_wasm.{name}", path, tree))
-        with open(writing, "w", encoding="utf-8", buffering=1) as out:
-            _compare(out)
-        os._exit(0)
-    os.close(writing)
-    with open(reading, encoding="utf-8") as answers:
-        found = answers.read().split("\n")[:-1]
-    _, status = os.waitpid(child, 0)
-    if os.WIFSIGNALED(status):
-        found.append("(does not end)")
-    return found
+class Runs:
+    """Runs the golden files with a module changed, and learns which of them see most."""
+
+    def __init__(self) -> None:
+        self.seen = Counter[str]()
+        self.lock = Lock()
+        """Held from making a pipe until one process alone can write to it."""
+
+    def red(self, name: str, path: Path, tree: ast.Module) -> str:
+        """Returns the first golden file found that comes out otherwise with a module changed, or ""."""
+        compile(tree, str(path), "exec")
+        with self.lock:
+            reading, writing = os.pipe()
+            first = [file for file, _ in self.seen.most_common()]
+            child = os.fork()
+            if child:
+                os.close(writing)
+        if child == 0:
+            resource.setrlimit(resource.RLIMIT_CPU, (SECONDS, SECONDS))
+            sys.meta_path.insert(0, _Changed(f"xla_wasm.{name}", path, tree))
+            os.write(writing, _compare(first).encode())
+            os._exit(0)
+        with open(reading, encoding="utf-8") as answer:
+            found = answer.read()
+        _, status = os.waitpid(child, 0)
+        if os.WIFSIGNALED(status):
+            return "(does not end)"
+        self.seen[found] += 1
+        return found
 
 
-def _compare(out: TextIO) -> None:
-    """Writes the names of the first golden files that come out otherwise."""
+def _compare(first: list[str]) -> str:
+    """Returns the name of a golden file that comes out otherwise; `first` says which to try before others."""
     try:
         from tests.golden.runner import golden_files, read
     except Exception as error:
-        out.write(f"(the package cannot be imported: {error})\n")
-        return
-    files = list(map(read, golden_files()))
-    found = 0
+        return f"(the package cannot be imported: {error})"
+    rank = {name: place for place, name in enumerate(first)}
+    files = sorted(map(read, golden_files()), key=lambda golden: rank.get(golden.name, len(rank)))
     for golden in files:
         if not _same(golden):
-            out.write(f"{golden.name}\n")
-            found += 1
-        if found == SHOWN:
-            return
-    if not found:
-        wrong = next((golden.name for golden in files if not _right(golden)), None)
-        out.write(f"{wrong} (values)\n" if wrong else "")
+            return golden.name
+    return next((f"{golden.name} (values)" for golden in files if not _right(golden)), "")
 
 
 def _same(golden: Golden) -> bool:
@@ -241,18 +248,22 @@ def main(parts: list[str]) -> int:
     assert not any(name.startswith("xla_wasm") for name in sys.modules), "the package must not be there yet"
     sys.path.insert(0, str(FOLDER.parent))
     unseen, reasons, known = [], _unseen(), set[str]()
-    for name, path in sources():
-        tree = ast.parse(path.read_text(encoding="utf-8"))
-        chosen = [(f"{name} {rule}", changed) for rule, changed in mutants(tree)]
-        known |= {rule for rule, _ in chosen}
-        if parts:
-            chosen = [(rule, changed) for rule, changed in chosen if any(part in rule for part in parts)]
-        assert not chosen or not red(name, path, tree), "the golden tests must be green to begin with"
-        for rule, changed in chosen:
-            found = red(name, path, changed)
-            print(f"{rule}  ->  {', '.join(found) or 'NOTHING'}", flush=True)
-            if not found:
-                unseen.append(rule)
+    runs, begun = Runs(), False
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        for name, path in sources():
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            chosen = [(f"{name} {rule}", changed) for rule, changed in mutants(tree)]
+            known |= {rule for rule, _ in chosen}
+            if parts:
+                chosen = [(rule, changed) for rule, changed in chosen if any(part in rule for part in parts)]
+            if chosen and not begun:
+                assert not runs.red(name, path, tree), "the golden tests must be green to begin with"
+                begun = True
+            answers = pool.map(partial(runs.red, name, path), [changed for _, changed in chosen])
+            for (rule, _), found in zip(chosen, answers):
+                print(f"{rule}  ->  {found or 'NOTHING'}", flush=True)
+                if not found:
+                    unseen.append(rule)
     print(f"\n{len(unseen)} that no golden test sees:")
     for rule in unseen:
         print(f"  {rule}\n      {reasons.get(rule, '')}")
