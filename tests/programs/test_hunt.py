@@ -7,10 +7,12 @@ from argparse import Namespace
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import xla_wasm
 from tests.programs import hunt
+from tests.programs.hunt_near import difference_from_true
 from tests.programs.hunt_reduce import Choices
 from tests.support import seeds
 from xla_wasm.hlo.ir import Module
@@ -73,6 +75,17 @@ def test_rounding_decides_where_a_loop_forgets_its_start(seed: int) -> None:
     """x + sin(x) leads to pi, where its derivative is what rounding has left of 1 + cos(x): no change of x shows
     that."""
     assert not _judged("jax", seed)
+
+
+def test_a_sum_may_overflow_on_its_way_to_a_large_value() -> None:
+    """The order of its terms decides; small values have no such excuse."""
+    dot = "ROOT y = f32[1] dot(x, ones), lhs_contracting_dims={1}, rhs_contracting_dims={0}"
+    module = Module.from_text(
+        f"HloModule m\nENTRY e {{ x = f32[1,4] parameter(0)\n ones = f32[4] constant({{1, 1, 1, 1}})\n {dot} }}"
+    )
+    for large, told in ((2e38, False), (2.0, True)):
+        x = np.array([[large, -large, large, -large / 2]], np.float32)
+        assert bool(difference_from_true(module, [x], [np.array([np.inf], np.float32)], [])) is told
 
 
 def test_a_fault_is_found_and_made_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
