@@ -173,19 +173,23 @@ def matmul(m: int, n: int, k: int, dtype: str | Types = "f32", batch: int = 0, p
 
 
 def check(g: Gemm, target: Target, seed: int, shape: Tile | None = None, gap: int = 0, **options: bool) -> None:
-    """`gap`: columns behind those of the right side, where it is read in place."""
+    """`in_place`: the right side is read where it lies, with a `gap` behind each of its rows, or of its columns if they
+    are what lies contiguously (`along_k`)."""
     rng = np.random.default_rng(seed)
+    in_place, along_k = options.pop("in_place", False), options.get("along_k", False)
+    rows, columns = (g.k + gap, g.n) if along_k else (g.k, g.n + gap)
+    if in_place:
+        g = replace(g, k_stride=1 if along_k else columns, n_stride=rows if along_k else 1)
     shape = shape or tile(g, target)
     batches = tuple(size for size, _, _ in g.outer)
-    in_place = options.pop("in_place", False)
-    size = g.k * (g.n + gap) if in_place else packed_size(g, shape)
-    outer = tuple((count, left, size if right else 0) for count, left, right in g.outer)
-    g = replace(g, outer=outer, k_stride=g.n + gap if in_place else 0)
+    size = rows * columns if in_place else packed_size(g, shape)
+    g = replace(g, outer=tuple((count, left, size if right else 0) for count, left, right in g.outer))
     assert reads_in_place(g, shape) or not in_place
     lhs = values(rng, g.types.left, *batches, g.m, g.m_stride)
-    rhs = values(rng, g.types.right, *(size for size, _, right in g.outer if right), g.k, g.n + gap)
+    rhs = values(rng, g.types.right, *(size for size, _, right in g.outer if right), rows, columns)
     bias = values(rng, g.types.result, g.n) if options.pop("bias", False) else None
-    sums = lhs[..., : g.k].astype(DTYPES[g.types.accumulator]) @ rhs[..., : g.n].astype(DTYPES[g.types.accumulator])
+    left, right = lhs[..., : g.k], rhs[..., : g.k, : g.n]
+    sums = left.astype(DTYPES[g.types.accumulator]) @ right.astype(DTYPES[g.types.accumulator])
     expected = sums.astype(DTYPES[g.types.result]) + (0 if bias is None else bias)
     np.testing.assert_array_equal(run(g, shape, target, lhs, rhs, bias, **options), expected, f"{g} {shape}")
 
@@ -290,28 +294,58 @@ def test_right_sides_that_are_read_where_they_lie(dtype: str, target: Target) ->
 
 
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
-@pytest.mark.parametrize(("part", "span"), [(0, 0), (5, 1), (8, 3)])
 @pytest.mark.parametrize(("mr", "lines"), [(5, 2), (6, 2), (3, 1), (6, 0)])
-def test_right_sides_in_lines_and_in_parts(mr: int, lines: int, part: int, span: int, dtype: str) -> None:
-    """The first rows read whole panels, the others halves of these; sums wait while parts of k pass the panels of a
-    span."""
+def test_right_sides_in_lines(mr: int, lines: int, dtype: str) -> None:
+    """The first rows read whole panels, the others halves of these."""
     target, width = Target.named("relaxed-simd", V8), 8 if dtype == "f64" else 16
-    shape = Tile(mr, width if lines else width // 2, True, part=part, span=span, first=lines)
+    shape = Tile(mr, width if lines else width // 2, True, first=lines)
     for i, (m, columns, k) in enumerate(product((7, 8, 13, 31), (3, 6), (40, 80))):
         g = matmul(m, columns * shape.nr, k, dtype, batch=i % 3, pad=i % 2)
         check(g, target, i, shape, bias=i % 2 == 0, spilled=i % 4 == 1, gap=i % 5, in_place=True)
 
 
-@each_target
 @pytest.mark.parametrize("dtype", ["f32", "f64", "s32"])
-def test_right_sides_that_share_few_places_of_a_cache(dtype: str, target: Target) -> None:
-    """Rows that lie a multiple of a page apart pass in parts of k."""
-    width = 4096 // DTYPES[dtype].itemsize
-    for m, k, gap, is_taken in ((2, 300, 0, True), (7, 260, 0, True), (8, 300, 8, False), (33, 260, 0, False)):
-        g = matmul(m, width, k, dtype)
-        shape = tile(replace(g, k_stride=width + gap), target)
-        assert bool(shape.part) == (is_taken and target.tune == V8)
-        check(g, target, m, shape, gap=gap, in_place=True)
+@pytest.mark.parametrize("ahead", [1, 2, 4])
+@pytest.mark.parametrize("shape", [Tile(6, 8, True), Tile(2, 16), Tile(4, 8), Tile(3, 4, True)], ids=str)
+def test_panels_that_are_packed_ahead_of_all_rows(shape: Tile, ahead: int, dtype: str) -> None:
+    """Rows that lie contiguously, in panels that end together."""
+    for i, (m, columns, k) in enumerate(product((1, 7, 12, 31), (ahead, 3 * ahead), (1, 3, 40, 81))):
+        g = matmul(m, columns * shape.nr, k, dtype, batch=i % 3, pad=i % 2)
+        check(
+            g,
+            Target.named("relaxed-simd", V8),
+            i,
+            replace(shape, ahead=ahead),
+            bias=i % 2 == 0,
+            spilled=i % 4 == 1,
+            gap=i % 5,
+            in_place=True,
+        )
+
+
+@each_target
+@pytest.mark.parametrize("dtype", ["f32", "f64", "s32", "u32"])
+def test_columns_that_are_packed_ahead_of_all_rows(dtype: str, target: Target) -> None:
+    """Columns that lie contiguously are turned on the way, and the last panel may have fewer of them."""
+    taken = 0
+    for i, (m, n, k) in enumerate(product((1, 2, 7, 33), (3, 4, 8, 9, 17, 24, 35), (1, 3, 4, 9, 22, 32))):
+        g = matmul(m, n, k, dtype, batch=i % 4, pad=i % 3)
+        there = replace(g, k_stride=1, n_stride=k + i % 5)
+        shape = tile(there, target)
+        if shape.nr > 1 and reads_in_place(there, shape):
+            taken += shape.ahead
+            check(g, target, i, bias=i % 2 == 0, spilled=i % 4 == 1, gap=i % 5, in_place=True, along_k=True)
+    assert taken > 100
+
+
+@pytest.mark.parametrize(
+    ("m", "n", "gap", "ahead"), [(7, 768, 0, 0), (7, 1024, 0, 4), (7, 768, 256, 4), (12, 768, 0, 4)]
+)
+def test_what_is_packed_ahead(m: int, n: int, gap: int, ahead: int) -> None:
+    """Not rows of the right side that lie near each other, where V8's tiles would leave one or two rows over."""
+    g = replace(matmul(m, n, 100), k_stride=n + gap)
+    assert tile(g, Target.named("relaxed-simd", V8)).ahead == ahead
+    check(matmul(m, n, 100), Target.named("relaxed-simd", V8), m, gap=gap, in_place=True)
 
 
 @each_target

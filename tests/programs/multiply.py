@@ -356,7 +356,11 @@ def shown(plan: Plan, kind: str, folder: str = "") -> str:
         f = built(plan, folder)
     except Exception:
         return ""
-    module, arguments = module_of("multiplied", written_out(f.computation)), [*f.arguments]
+    try:
+        computation = written_out(f.computation)
+    except Unavailable:  # it calls what has an effect
+        computation = f.computation
+    module, arguments = module_of("multiplied", computation), [*f.arguments]
     way = way_of(plan, f)
     if not (way.weights or way.state or way.threads) and _fails(module, arguments, plan.target, kind, plan.bounds):
         module, arguments = fewer_instructions(

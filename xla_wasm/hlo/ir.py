@@ -122,6 +122,14 @@ class Computation:
         found = [i for i in self.instructions if i.opcode == "parameter"]
         return sorted(found, key=lambda i: i.attrs["parameter_number"])
 
+    def uses(self) -> dict[Instruction, int]:
+        """Counts how often each value is an operand, or the root."""
+        found = {self.root: 1}
+        for x in self.instructions:
+            for o in x.operands:
+                found[o] = found.get(o, 0) + 1
+        return found
+
 
 def needed(roots: Iterable[Instruction]) -> set[Instruction]:
     """Instructions and all that they are made from, in their computation."""

@@ -1,9 +1,9 @@
 """Matrix products and direct convolutions: one generator of register-tiled kernels.
 
 The left side is read where it lies: each row of a tile by vector loads along k, whose lanes are splatted one by one.
-The right side is packed beforehand, or read where it lies by the first tile of rows, which packs each panel for those
-below. Accumulators stay in registers over all of k, so that what follows a product (bias, activation, residual) works
-on them before they are ever stored.
+The right side is packed beforehand, or panel by panel on the way, or read where it lies by the first tile of rows,
+which packs each panel for those below. Accumulators stay in registers over all of k, so that what follows a product
+(bias, activation, residual) works on them before they are ever stored.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from ..loop.affine import ZERO, Affine, Index
 from ..loop.builder import Builder
 from ..loop.ir import Loop, Val
 from ..loop.nest import fold, scalar_nest
+from ..loop.tiling import transpose
 from .blocks import Blocks
 from .inner_products import InnerProducts
 from .packing import is_trip, without_last
@@ -28,6 +29,7 @@ from .tiles import (
     group_of_rows,
     narrow_columns,
     packs_panels,
+    scratch_size,
     takes_quads,
     unpacks,
     waiting_columns,
@@ -127,7 +129,9 @@ class _Writer:
         """All panels for a group of rows."""
         if self.tile.part:
             assert not chunked, "the groups of rows or the spans of panels are the range"
-            self.by_parts(group, first)
+            self.by_parts(group)
+        elif self.tile.ahead:
+            self.packed_ahead(group, chunked)
         else:
             self.each_panel(chunked, lambda panel: self.panel(group, panel), first)
 
@@ -138,6 +142,65 @@ class _Writer:
         with b.open_loop(self.tile.span or panels, nr, vector=nr > 1, chunked=chunked) as self.panels:
             last = is_trip(b, self.panels, panels - 1) if n % nr and panels > 1 else None
             body(Panel(first + Affine.along(self.panels), min(n, nr), last))
+
+    def packed_ahead(self, group: Group, chunked: bool) -> None:
+        """All panels for a group of rows: some are packed, then all rows pass them."""
+        b, g, nr, count = self.b, self.g, self.tile.nr, self.tile.ahead
+        panels = -(-g.n // nr)
+        tail = g.n % nr
+        assert self.scratch is not None and (not tail or count == 1) and panels % count == 0
+        with b.open_loop(panels // count, count * nr, chunked=chunked) as self.panels:
+            start, last = Affine.along(self.panels), None
+            if tail and panels > 1:
+                last = is_trip(b, self.panels, panels - 1)
+                with b.when(b.not_(last)), without_last(self.panels):
+                    self.pack_ahead(group.outer, start, nr)
+                with b.when(last):
+                    self.pack_ahead(group.outer, Affine(g.n - tail), tail)
+            else:
+                self.pack_ahead(group.outer, start, min(g.n, count * nr))
+            with b.open_loop(count, nr, vector=True) as loop:
+                n = Affine.along(loop)
+                right = Right(self.scratch, n * g.k, nr, g.types.accumulator)
+                self.tiles(group, Panel(start + n, min(g.n, nr), last), right, self.block)
+
+    def pack_ahead(self, outer: Index, n: Affine, columns: int) -> None:
+        """Packs so many columns from column `n` on: those of some panels, or of the last one."""
+        b, g, lanes, nr, memory = self.b, self.g, self.g.lanes, self.tile.nr, self.scratch
+        assert memory is not None
+        right, dtype = self.loads.right(outer, n), g.types.accumulator
+
+        def loaded(k: Affine, column: Affine) -> Val:
+            return b.load_lanes(right.pointer, right.start + k * g.k_stride + column * g.n_stride, dtype)
+
+        if g.n_stride == 1:
+            with b.loop(g.k) as k:
+                for first in range(0, columns, lanes):
+                    panel, inside = divmod(first, nr)
+                    b.store_lanes(memory, k * nr + panel * nr * g.k + inside, loaded(k, Affine(first)), dtype)
+            return
+        whole, tail = divmod(columns, lanes)
+
+        def turn(column: Affine, count: int) -> None:
+            """A vector of columns, of which so many are there."""
+
+            def tile(index: Index) -> None:
+                k = index[0] * lanes
+                values = [loaded(k, column + min(u, count - 1)) for u in range(lanes)]
+                for u, value in enumerate(transpose(b, values)):
+                    b.store_lanes(memory, (k + u) * nr + column, value, dtype)
+
+            scalar_nest(b, (g.k // lanes,), tile)
+            for last in range(g.k - g.k % lanes, g.k):
+                for u in range(count):
+                    value = b.load_at(right.pointer, right.start + (column + u) * g.n_stride + last, dtype)
+                    b.store_at(memory, column + (last * nr + u), value, dtype)
+
+        if whole:
+            with b.loop(whole, lanes) as column:
+                turn(column, lanes)
+        if tail:
+            turn(Affine(whole * lanes), tail)
 
     def spread_rows(self, outer: Index, chunked: bool) -> None:
         """All rows for one column, those of a tile as far apart as they can be: each is part of a stream of its own
@@ -205,22 +268,21 @@ class _Writer:
             if group.rest:
                 body(Rows(group.outer, group.m + group.tiles * mr, group.rest), part, n)
 
-    def by_parts(self, group: Group, first: Affine) -> None:
-        """All panels, or those of the span from column `first` on, and rows for one part of k, then for the next, so
-        that the rows' part stays cached: a copy of it, since rows that lie a power of two apart share few places of a
-        cache. The sums wait behind it, panel by panel, for the same reason."""
+    def by_parts(self, group: Group) -> None:
+        """All panels and rows for one part of k, then for the next, so that the rows' part stays cached: a copy of it,
+        since rows that lie a power of two apart share few places of a cache. The sums wait behind it, panel by panel,
+        for the same reason."""
         b, g, lanes, nr, memory = self.b, self.g, self.g.lanes, self.tile.nr, self.scratch
         assert memory is not None
         dtype, length, columns = g.types.accumulator, self.tile.part, waiting_columns(g, self.tile)
-        narrow = narrow_columns(nr, self.tile)
         rows_in_all, row_stride = group.tiles * self.tile.mr + group.rest, length + lanes
-        copied = length * nr if packs_panels(g, self.tile) else 0
-        waiting = copied + rows_in_all * row_stride
+        waiting = rows_in_all * row_stride
+        assert waiting + rows_in_all * columns <= scratch_size(g, self.tile)
 
         def places(rows: Rows, panel: Panel) -> list[Affine]:
-            start = (panel.n - first) * rows_in_all + (rows.m - group.m) * narrow + waiting
+            start = panel.n * rows_in_all + (rows.m - group.m) * nr + waiting
             return [
-                start + (column - column % narrow) * rows_in_all + row * narrow + column % narrow
+                start + row * nr + column
                 for row in range(rows.count)
                 for column in range(0, -(-panel.columns // lanes) * lanes, lanes)
             ]
@@ -231,7 +293,7 @@ class _Writer:
         def copy(k: Affine) -> None:
             with b.loop(rows_in_all) as row:
                 x, (whole, tail) = self.loads.left(group.outer, group.m + row).moved(k), divmod(length, lanes)
-                to = row * row_stride + copied
+                to = row * row_stride
                 with b.loop(whole, lanes) as i:
                     b.store_lanes(memory, to + i, self.loads.elements(x, 0, i), dtype)
                 for at in range(whole * lanes, whole * lanes + tail):
@@ -239,7 +301,7 @@ class _Writer:
                     b.store_at(memory, to + at, value, dtype)
 
         def add(rows: Rows, panel: Panel, right: Right) -> None:
-            x = Left(memory, (rows.m - group.m) * row_stride + copied, row_stride, dtype, pure=False)
+            x = Left(memory, (rows.m - group.m) * row_stride, row_stride, dtype, pure=False)
             at = places(rows, panel)
             sums = self.sums.products(x, right, ZERO, length, rows.count, self.sums.zeros(x, len(at)))
             # one by one: V8 would spill sums in the loop that makes them
@@ -257,8 +319,8 @@ class _Writer:
             b.store_lanes(memory, i + waiting, self.loads.zero, dtype)
         with b.loop(g.run // length, length) as k:
             copy(k)
-            self.each_panel(False, lambda panel: add_all(k, panel), first)
-        self.each_panel(False, lambda panel: self.each_tile(group, panel, finish), first)
+            self.each_panel(False, lambda panel: add_all(k, panel))
+        self.each_panel(False, lambda panel: self.each_tile(group, panel, finish))
 
     def block(self, rows: Rows, panel: Panel, right: Right) -> None:
         """One tile: rows by the columns of a panel."""

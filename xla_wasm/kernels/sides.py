@@ -106,7 +106,8 @@ class Loads:
     def right(self, outer: Index, n: Affine) -> Right:
         """The panel from column `n` on."""
         g = self.g
-        start = _column(g, outer, n if g.k_stride else n * (g.packed_rows // self.tile.stripes))
+        apart = g.n_stride if g.k_stride else g.packed_rows // self.tile.stripes
+        start = _column(g, outer, n * apart)
         return Right(self.rhs, start, g.k_stride or self.tile.stripe, g.types.right)
 
     def left(self, outer: Index, m: Affine) -> Left:

@@ -86,7 +86,9 @@ class Gemm:
     """The loops of k around its contiguous run: (count, lhs stride), a convolution's kernel rows and taps."""
     run: int
     k_stride: int = 0
-    """Of the right side, if it is read where it lies: n is contiguous there. 0: it is packed."""
+    """Of the right side, if it is read where it lies. 0: it is packed."""
+    n_stride: int = 1
+    """Of the right side where it lies: either this is 1, or `k_stride` is."""
 
     def __str__(self) -> str:
         outer = "".join(f"{count} x " for count, _, _ in self.outer)
@@ -152,11 +154,15 @@ class Tile:
     first: int = 0
     """So many rows read a right side where it lies, all `nr` columns, whole lines of the caches, and pack it for tiles
     of `mr` rows by half of the columns. 0: all tiles have `nr` columns."""
+    ahead: int = 0
+    """So many panels of a right side where it lies are packed together before any rows pass them. 0: the first rows
+    read them there."""
 
     def __str__(self) -> str:
         counts = [f"{n} {name}" for n, name in ((self.streams, "streams"), (self.stripes, "stripes")) if n > 1]
         parts = [f"{name} {n}" for n, name in ((self.span, "panels at a time:"), (self.part, "k in parts of")) if n]
         parts += [f"behind {self.first} rows in halves"] if self.first else []
+        parts += [f"packed ahead: {self.ahead}"] if self.ahead else []
         ways = [name for how, name in ((self.scalar, "one step of k a trip"), (self.squares, "in squares")) if how]
         return ", ".join([f"tile {self.mr}x{self.nr}", *ways, *counts, *parts])
 
@@ -168,6 +174,8 @@ class Tile:
 
 CACHE = 256 << 10
 """Bytes that stay in the second-level cache while others pass."""
+_FAR = 8 * CACHE
+"""Bytes of a left side that comes from beyond that cache for each panel, fast enough."""
 ROWS = 64
 """Rows after which reading a panel of the right side is as good as free."""
 _SHARES = 8
@@ -185,12 +193,12 @@ _PAIRS = 16
 """Pairs along k from which their widened panels, or products in quads, do."""
 _STREAM = 32
 """Steps along k that a stream is worth."""
+_LINE = 128
+"""Bytes of two lines of the caches, which are fetched together."""
 _LINES = 2
 """Rows that read a right side where it lies by whole lines of the caches."""
-_TOGETHER = 4096
-"""Bytes: of rows a multiple of so many apart, few have a place in the caches."""
-_PART = 128
-"""Steps along k of which these stay there."""
+_PAGE = 4096
+"""Bytes from which on rows lie far from each other: each in a page of memory of its own."""
 _PANEL = 256 << 10
 """Bytes of a panel of four vectors beyond which narrower panels, read half as often, are better for the caches."""
 
@@ -218,9 +226,14 @@ def _even_width(g: Gemm, most: int) -> int:
 
 def _reads_lines(g: Gemm, target: Target) -> bool:
     """Returns True if V8 had better have two rows read a right side where it lies, since tiles of six rows would leave
-    one or two over."""
-    uneven = g.m > 6 and not _in_sixes(g)
-    return uneven and _fused(g, target) and target.tune == V8 and g.k_stride > 0 and g.vectors % 4 == 0
+    one or two over, and its rows lie near each other."""
+    near = g.n_stride == 1 and g.k_stride * TYPES[g.types.right].bytes < _PAGE
+    return near and _is_uneven(g, target) and g.vectors % 4 == 0
+
+
+def _is_uneven(g: Gemm, target: Target) -> bool:
+    """Returns True if V8 reads a right side where it lies, and tiles of six rows would leave one or two over."""
+    return g.k_stride > 0 and g.m > 6 and not _in_sixes(g) and _fused(g, target) and target.tune == V8
 
 
 def _in_sixes(g: Gemm) -> bool:
@@ -248,6 +261,7 @@ _TABLE: tuple[tuple[Callable[[Gemm, Target], bool], Callable[[Gemm, Target], Til
     (lambda g, _: g.m == 1, lambda g, _: Tile(1, _even_width(g, 8) * g.lanes, scalar=True)),
     # read where it lies: 7x768x768 80, in V8 by 2 rows each 71
     (_reads_lines, lambda g, _: Tile(_even_rows(g.m - _LINES), 4 * g.lanes, first=_LINES, scalar=True)),
+    (_is_uneven, lambda g, _: Tile(_even_rows(g.m), 2 * g.lanes, scalar=True)),
     # 512x512x512: fused 45 and 97; 128x384x384: V8 96
     (
         lambda g, t: _fused(g, t) and t.tune == V8 and _in_sixes(g),
@@ -276,32 +290,18 @@ twelve.
 def tile(g: Gemm, target: Target) -> Tile:
     """The tile for a product."""
     found = _tile(g, target)
-    part = _part_where_it_lies(g, found, target) if g.k_stride else _part(g, found, target)
-    found = replace(found, part=part)
-    if part and g.k_stride:
-        sums = g.m * g.n * TYPES[g.types.accumulator].bytes
-        spans = max(-(-sums // CACHE), _SPANS if target.threads else 1)
-        return replace(found, span=_panels_of_span(g, found, spans), streams=1)
+    found = replace(found, part=_part(g, found, target))
     return replace(found, span=_span(g, found)) if target.threads else found
 
 
 def _part(g: Gemm, tile: Tile, target: Target) -> int:
     """The steps of a part of k. Of many long rows few would stay cached, and all panels come from beyond the caches for
     so few. Of shorter parts more rows stay there: in V8 that is worth more than what it costs to let sums wait."""
-    if not chain_of(g) or packs_panels(g, tile) or g.types.in_blocks or g.segments or tile.nr == 1:
+    if not chain_of(g) or g.k_stride or packs_panels(g, tile) or g.types.in_blocks or g.segments or tile.nr == 1:
         return 0
     if g.m <= 4 * ROWS or not all(right for _, _, right in g.outer):
         return 0
     return (target.tune == V8 and _divisor(g.run, _CHAIN // 4)) or _divisor(g.run, _CHAIN // 2)
-
-
-def _part_where_it_lies(g: Gemm, tile: Tile, target: Target) -> int:
-    """The same of a right side that is read where it lies. A panel has a part of a line of each of its rows, and a line
-    would be gone before the next panel. V8 alone gains by it, and where few rows share what is read."""
-    together = g.k_stride * TYPES[g.types.right].bytes % _TOGETHER == 0
-    if tile.nr == 1 or target.tune != V8 or not together or not 1 < g.m <= ROWS // 2 or g.run <= 2 * _PART:
-        return 0
-    return _divisor(g.run, _PART)
 
 
 def _divisor(number: int, most: int) -> int:
@@ -325,13 +325,8 @@ def _span(g: Gemm, tile: Tile) -> int:
         or g.outer
     ):
         return 0
-    return _panels_of_span(g, tile, _SPANS)
-
-
-def _panels_of_span(g: Gemm, tile: Tile, spans: int) -> int:
-    """The panels of a span, if there are so many at least and all are alike."""
-    panels = -(-g.n // tile.nr)
-    return max(width for width in range(1, panels + 1) if panels % width == 0 and panels // width >= min(spans, panels))
+    least = min(_SPANS, panels)
+    return max(width for width in range(1, panels + 1) if panels % width == 0 and panels // width >= least)
 
 
 def _tile(g: Gemm, target: Target) -> Tile:
@@ -340,6 +335,9 @@ def _tile(g: Gemm, target: Target) -> Tile:
     if found.nr == g.n == 1:
         far = g.m >= found.mr and g.m * g.k * TYPES[g.types.left_element].bytes > CACHE
         return replace(found, streams=found.mr) if far else found
+    ahead = _ahead(g, found, size)
+    if ahead:
+        return replace(found, ahead=ahead)
     if found.nr == 1 or not found.scalar or g.segments or size <= CACHE or g.types.in_blocks:
         return found
     most = 4 if g.m <= found.mr else 2
@@ -348,6 +346,18 @@ def _tile(g: Gemm, target: Target) -> Tile:
     # are no stream.
     parts = most // stripes if g.m <= (3 if g.k_stride else 2) * found.mr else 1
     return replace(found, streams=max(min(parts, g.run // _STREAM), 1), stripes=stripes)
+
+
+def _ahead(g: Gemm, tile: Tile, size: int) -> int:
+    """Returns the panels of a right side of so many bytes that are packed together ahead, 0 if none are. Columns that
+    lie contiguously are turned on the way; of rows that do a panel has half a line or less, whose rest would be gone
+    from the caches before the next panel."""
+    if not g.k_stride or tile.nr == 1 or tile.first:
+        return 0
+    if g.n_stride != 1:
+        return 1
+    together = _LINE // (tile.nr * TYPES[g.types.right].bytes)
+    return together if together > 1 and g.n % (together * tile.nr) == 0 and g.m > tile.mr and size > CACHE else 0
 
 
 def _stripes(g: Gemm, tile: Tile, most: int) -> int:
@@ -362,14 +372,16 @@ def reads_in_place(g: Gemm, tile: Tile) -> bool:
     """Returns True if a right side whose columns are contiguous is best read where it lies: then all rows pass a panel
     in one group.
 
-    The first rows read it there and pack it for the others. The last panel must be as wide as the others.
+    The first rows read it there and pack it for the others, or it is packed ahead of them. Of rows that lie
+    contiguously the last panel must be as wide as the others.
     """
     shared = any(not right for _, _, right in g.outer)
     if tile.nr == 1:
         return g.n == 1 and g.types.right_element == g.types.accumulator and not shared
     left = g.m * g.k * TYPES[g.types.left_element].bytes
-    fits = g.types.right_element == g.types.accumulator and g.n % tile.nr == 0
-    return fits and not shared and not g.segments and left <= CACHE and g.m <= 2 * ROWS
+    fits = g.types.right_element == g.types.accumulator and (g.n_stride != 1 or g.n % tile.nr == 0)
+    most = _FAR if tile.ahead else CACHE
+    return fits and not shared and not g.segments and left <= most and (tile.ahead > 0 or g.m <= 2 * ROWS)
 
 
 def chain_of(g: Gemm) -> int:
@@ -403,7 +415,7 @@ def unpacks(g: Gemm) -> bool:
 def packs_panels(g: Gemm, tile: Tile) -> bool:
     """Returns True if the first rows that pass a panel pack it for the others: one that they read where it lies, or in
     a type of its own."""
-    if g.types.in_blocks:
+    if g.types.in_blocks or tile.ahead:
         return False
     as_multiplied = g.types.right == PAIRED or g.run < _PAIRS if g.types.pairs else g.types.right == g.types.accumulator
     return tile.nr > 1 and g.m > tile.mr and bool(g.k_stride or not as_multiplied)
@@ -421,14 +433,14 @@ def takes_quads(g: Gemm, tile: Tile, target: Target) -> bool:
 
 def scratch_size(g: Gemm, tile: Tile) -> int:
     """The elements of memory of its own that the kernel needs: for a panel that it packs, or for sums that wait."""
-    packed = (tile.part or g.k) * tile.nr if packs_panels(g, tile) or unpacks(g) else 0
-    rows = g.m if g.k_stride else group_of_rows(g, tile)
-    return packed + (rows * (tile.part + g.lanes + waiting_columns(g, tile)) if tile.part else 0)
+    if tile.part:
+        return group_of_rows(g, tile) * (tile.part + g.lanes + waiting_columns(g, tile))
+    return g.k * tile.nr * max(tile.ahead, packs_panels(g, tile) or unpacks(g))
 
 
 def waiting_columns(g: Gemm, tile: Tile) -> int:
     """The columns whose sums wait while the next part of k passes."""
-    return tile.nr * (tile.span or -(-g.n // tile.nr))
+    return -(-g.n // tile.nr) * tile.nr
 
 
 def narrow_columns(columns: int, tile: Tile) -> int:

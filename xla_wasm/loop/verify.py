@@ -57,6 +57,13 @@ class Access:
     def written(self) -> bool:
         return self.val is None
 
+    def trips(self, loop: Loop) -> Bounds:
+        """The first and the last trip of a loop that is open there in which it happens."""
+        if loop not in self.facts.variables:
+            return 0, 1 << 32
+        first, last = self.facts.variables[loop]
+        return -(-first // loop.step), last // loop.step
+
     @property
     def reach(self) -> Bounds:
         """The first byte and the one after the last, from the first lane's on."""
@@ -103,13 +110,14 @@ def _in_order(load: Access, store: Access) -> bool:
     left, right = dict(load.form.loops), dict(store.form.loops)
     trips: list[tuple[int, int, int]] = []
     for loop in common:
-        c = left.pop(loop, 0)
-        if c != right.pop(loop, 0):
-            return False
-        last = loop.trips - 1 if loop.condition is None else 1 << 32
-        trips.append((c * loop.step, -last, last))
-    for inner, sign in ((left, -1), (right, 1)):
-        trips += [(sign * c * loop.step, 0, loop.trips - 1) for loop, c in inner.items()]
+        c = left.get(loop, 0)
+        if c != right.get(loop, 0):
+            continue  # the two go through their trips as through loops of their own
+        left.pop(loop, 0), right.pop(loop, 0)
+        (first, last), (start, end) = load.trips(loop), store.trips(loop)
+        trips.append((c * loop.step, start - last, end - first))
+    for inner, sign, access in ((left, -1, load), (right, 1, store)):
+        trips += [(sign * c * loop.step, *access.trips(loop)) for loop, c in inner.items()]
     here = load.form.const - store.form.const
     low, high = here + load.reach[0] - store.reach[1], here + load.reach[1] - store.reach[0]
     met = list(islice(_meetings(sorted(trips, key=lambda trip: -abs(trip[0])), low, high), 2))

@@ -16,14 +16,11 @@ def _contract(computation: Computation) -> None:
     """The other operand must be no product: in a difference of two, as the imaginary part of a number times its
     conjugate, one would be rounded and the other not, and what cancels would not. Subtractions are left as they are for
     the same reason: they are where programs mean what cancels."""
-    readers = {computation.root: 1}
-    for x in computation.instructions:
-        for o in x.operands:
-            readers[o] = readers.get(o, 0) + 1
+    uses = computation.uses()
     for x in computation.instructions:
         if x.opcode == "add" and x.shape.element_type in ("f32", "f64"):
             for i, (product, other) in enumerate((x.operands, x.operands[::-1])):
-                if product.opcode == "multiply" and readers[product] == 1 and not _is_product(other):
+                if product.opcode == "multiply" and uses[product] == 1 and not _is_product(other):
                     x.mark(contracted=i)
                     break
 

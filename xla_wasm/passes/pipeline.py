@@ -12,6 +12,7 @@ from .clean import remove_dead
 from .contract import contract
 from .dequantize import sink_dequantization
 from .erfc import find_erfc
+from .exchange import exchange_sides
 from .expand import canonicalize, expand, inline, lower_host_transfers, type_products
 from .fractions import mark_fractions
 from .given import Given, allow_winograd, ask_for_calls, check_states, lay_out_results, mark_devices, name_formats
@@ -73,6 +74,7 @@ PASSES: tuple[Callable[[Module], None], ...] = (
     simplify,
     simplify_loops,
     split_products,
+    exchange_sides,
     store_weights,
     sink_dequantization,
     limit_winograd,

@@ -36,10 +36,7 @@ class _Splitting:
     """The rule for one computation."""
 
     def __init__(self, computation: Computation):
-        self.uses: dict[Instruction, int] = {computation.root: 1}
-        for x in computation.instructions:
-            for o in x.operands:
-                self.uses[o] = self.uses.get(o, 0) + 1
+        self.uses = computation.uses()
 
     def dot(self, w: Writer, x: Instruction) -> Instruction:
         for side in (0, 1):

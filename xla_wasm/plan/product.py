@@ -28,7 +28,7 @@ from ..ops.reading import reads, record
 from ..target import Target
 from .buffer import View
 from .fit import Available, axes
-from .kernel import Expression, Kernel, KernelCache, Lowered
+from .kernel import Expression, InPlace, Kernel, KernelCache, Lowered
 
 LONG_EPILOGUE = 12
 """Instructions above which an epilogue is not copied for every vector of a tile."""
@@ -311,10 +311,10 @@ def tiled(product: Product, target: Target, right: Strided | None = None) -> tup
     g = product.gemm
     outer = g.outer
     if right is not None:
-        *strides, k_stride, _ = right.strides
+        *strides, k_stride, n_stride = right.strides
         strides += [0] * (len(outer) - len(strides))
         outer = tuple([(count, left, stride) for (count, left, _), stride in zip(outer, strides)])
-        g = replace(g, k_stride=k_stride)
+        g = replace(g, k_stride=k_stride, n_stride=n_stride if g.n > 1 else 1)
     outer = tuple([o for o in outer if o[0] > 1])
     shape = tile(replace(g, outer=outer), target)
     if right is None:
@@ -424,7 +424,7 @@ class Multiply(Kernel):
         scales, lhs_scales = 3 if g.types.in_blocks else None, 4 if g.types.both_in_blocks else None
         sides = Sides((1, 0), 2, store, spill if long else None, scratch, scales, lhs_scales)
         gemm_kernel(b, g, self.tile, sides)
-        return Lowered(b.func(), (), own)
+        return Lowered(b.func(), () if long else finish.may_overwrite, own)
 
 
 class Finish:
@@ -437,6 +437,8 @@ class Finish:
         self.e = Elemental(b, sources, ELEMENTAL)
         dims = root.shape.dimensions
         self.target = Source(0, root.shape.element_type, dims, row_major_strides(dims))
+        self.elsewhere: set[int] = set()
+        """Sources that are read at other places than where the result is written."""
 
     def position(self, index: Index) -> Affine:
         """The place of the element that one of the product becomes."""
@@ -444,10 +446,18 @@ class Finish:
 
     def store(self, index: Index, value: Val) -> None:
         """Finishes an element of the product."""
-        at = self._at(index)
-        self.e.known[self.x] = (index, value)
-        self.e.memo.clear()
-        store_element(self.b, 0, self.target.position(at), self.e.value(self.root, at), self.target.dtype)
+        at, e, target = self._at(index), self.e, self.target
+        e.known[self.x] = (index, value)
+        e.memo.clear()
+        e.reads.clear()
+        store_element(self.b, 0, target.position(at), e.value(self.root, at), target.dtype)
+        written = {(target.position(at), TYPES[target.dtype].bytes)}
+        self.elsewhere.update(number for number, places in e.reads.items() if places != written)
+
+    @property
+    def may_overwrite(self) -> InPlace:
+        """The sources that the result may overwrite."""
+        return tuple((0, s.number) for s in self.e.sources.values() if s.number not in self.elsewhere)
 
     def _at(self, index: Index) -> Index:
         at = finished_at(self.x, self.root, self.inner, index)
@@ -480,7 +490,9 @@ def tiled_in_place(product: Product, target: Target, right: Strided | None) -> t
     *_, k_stride, n_stride = right.strides
     if any(stride < 0 for stride in right.strides):  # what is read begins before the first element
         return None
-    if k_stride != 1 if product.gemm.n == 1 else n_stride != 1 or k_stride < product.gemm.n:
+    g = product.gemm
+    in_rows, in_columns = n_stride == 1 and k_stride >= g.n, k_stride == 1 and (g.n == 1 or n_stride >= g.k)
+    if not in_columns if g.n == 1 else not in_rows and not in_columns:
         return None
     tiles = tiled(product, target, right)
     return tiles if reads_in_place(*tiles) else None
