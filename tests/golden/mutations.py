@@ -42,6 +42,7 @@ RULES = (
     "passes.sink",
     "passes.loops",
     "passes.split",
+    "passes.exchange",
     "ops.*.simplify*",
     "ops.*.canonical",
 )
