@@ -348,6 +348,14 @@ def test_what_is_packed_ahead(m: int, n: int, gap: int, ahead: int) -> None:
     check(matmul(m, n, 100), Target.named("relaxed-simd", V8), m, gap=gap, in_place=True)
 
 
+@pytest.mark.parametrize(("n", "threads", "ahead"), [(256, True, 4), (224, True, 0), (224, False, 4)])
+def test_threads_need_parts_to_share(n: int, threads: bool, ahead: int) -> None:
+    """Of panels that are packed together there are as many parts at least as threads may share."""
+    target = Target.named("relaxed-simd", V8, threads)
+    assert tile(replace(matmul(12, n, 300), k_stride=n), target).ahead == ahead
+    check(matmul(12, n, 300), target, n, in_place=True)
+
+
 @each_target
 @pytest.mark.parametrize(("m", "n", "k"), [(1, 96, 3000), (5, 40, 2050), (11, 96, 1100), (2, 1024, 100)])
 def test_streams(m: int, n: int, k: int, target: Target) -> None:

@@ -40,8 +40,17 @@ TURNED = "t = f32[3,7,4,6] transpose(d), dimensions={0,3,1,2}"
         ("ROOT t = f32[7,3,4,6] transpose(d), dimensions={3,0,1,2}", False),
         (f"{TURNED}\n  ROOT r = (f32[3,7,4,6], f32[3,4,6,7]) tuple(t, d)", False),
         (f"{TURNED}\n  ROOT n = f32[3,4,6,7] negate(d)", False),
+        (f"{TURNED}\n  ROOT n = f32[3,4,6,7] transpose(t), dimensions={{0,2,3,1}}", True),
     ],
-    ids=["transposed", "and negated", "its rows, too", "its batches, too", "read twice", "read by nobody"],
+    ids=[
+        "transposed",
+        "and negated",
+        "its rows, too",
+        "its batches, too",
+        "read twice",
+        "read by nobody",
+        "transposed twice",
+    ],
 )
 def test_what_is_exchanged(rest: str, exchanged: bool) -> None:
     module = Module.from_text(MODULE.format(sides=SIDES, rest=rest))

@@ -25,7 +25,7 @@ FACTOR = 8
 UNITS = 64
 """Units in the last place of the greatest element, beside that."""
 NEAR_OVERFLOW = 64
-"""The part of the greatest number above which a value of 32 or 64 bits may come out as infinite or NaN."""
+"""Values of 32 or 64 bits above the greatest one divided by this may come out as infinite or NaN."""
 
 
 def difference_from_true(module: Module, arguments: list[Array], actual: list[Array], others: list[list[Array]]) -> str:

@@ -335,7 +335,7 @@ def _tile(g: Gemm, target: Target) -> Tile:
     if found.nr == g.n == 1:
         far = g.m >= found.mr and g.m * g.k * TYPES[g.types.left_element].bytes > CACHE
         return replace(found, streams=found.mr) if far else found
-    ahead = _ahead(g, found, size)
+    ahead = _ahead(g, found, size, _SHARES if target.threads else 1)
     if ahead:
         return replace(found, ahead=ahead)
     if found.nr == 1 or not found.scalar or g.segments or size <= CACHE or g.types.in_blocks:
@@ -348,16 +348,20 @@ def _tile(g: Gemm, target: Target) -> Tile:
     return replace(found, streams=max(min(parts, g.run // _STREAM), 1), stripes=stripes)
 
 
-def _ahead(g: Gemm, tile: Tile, size: int) -> int:
+def _ahead(g: Gemm, tile: Tile, size: int, least: int) -> int:
     """Returns the panels of a right side of so many bytes that are packed together ahead, 0 if none are. Columns that
     lie contiguously are turned on the way; of rows that do a panel has half a line or less, whose rest would be gone
-    from the caches before the next panel."""
+    from the caches before the next panel. `least`: the parts of the panels that are packed one after another, for
+    threads to share."""
     if not g.k_stride or tile.nr == 1 or tile.first:
         return 0
     if g.n_stride != 1:
         return 1
     together = _LINE // (tile.nr * TYPES[g.types.right].bytes)
-    return together if together > 1 and g.n % (together * tile.nr) == 0 and g.m > tile.mr and size > CACHE else 0
+    if together < 2 or g.m <= tile.mr or size <= CACHE:
+        return 0
+    parts, rest = divmod(g.n, together * tile.nr)
+    return together if not rest and parts >= least else 0
 
 
 def _stripes(g: Gemm, tile: Tile, most: int) -> int:
@@ -369,8 +373,8 @@ def _stripes(g: Gemm, tile: Tile, most: int) -> int:
 
 
 def reads_in_place(g: Gemm, tile: Tile) -> bool:
-    """Returns True if a right side whose columns are contiguous is best read where it lies: then all rows pass a panel
-    in one group.
+    """Returns True if a right side whose rows or columns are contiguous is best read where it lies: then all rows pass
+    a panel in one group.
 
     The first rows read it there and pack it for the others, or it is packed ahead of them. Of rows that lie
     contiguously the last panel must be as wide as the others.

@@ -58,7 +58,7 @@ class Access:
         return self.val is None
 
     def trips(self, loop: Loop) -> Bounds:
-        """The first and the last trip of a loop that is open there in which it happens."""
+        """The first and the last trip of an open loop in which it happens."""
         if loop not in self.facts.variables:
             return 0, 1 << 32
         first, last = self.facts.variables[loop]
@@ -111,11 +111,11 @@ def _in_order(load: Access, store: Access) -> bool:
     trips: list[tuple[int, int, int]] = []
     for loop in common:
         c = left.get(loop, 0)
-        if c != right.get(loop, 0):
-            continue  # the two go through their trips as through loops of their own
-        left.pop(loop, 0), right.pop(loop, 0)
-        (first, last), (start, end) = load.trips(loop), store.trips(loop)
-        trips.append((c * loop.step, start - last, end - first))
+        if c == right.get(loop, 0):  # else they go through it as through loops of their own
+            (first, last), (start, end) = load.trips(loop), store.trips(loop)
+            trips.append((c * loop.step, start - last, end - first))
+            left.pop(loop, None)
+            right.pop(loop, None)
     for inner, sign, access in ((left, -1, load), (right, 1, store)):
         trips += [(sign * c * loop.step, *access.trips(loop)) for loop, c in inner.items()]
     here = load.form.const - store.form.const

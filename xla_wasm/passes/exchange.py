@@ -5,6 +5,9 @@ The gradient of a layer's weights arrives as such a transpose: what updates the 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from functools import partial
+
 from ..hlo.attrs import DotDimensionNumbers
 from ..hlo.ir import Instruction, Module
 from ..ops.dot.record import free_dimensions
@@ -16,15 +19,15 @@ def exchange_sides(module: Module) -> None:
     """Exchanges the sides of products of which nothing but a transpose reads the result."""
     for computation in module.computations:
         if any(_exchanged(x) for x in computation.instructions):
-            uses = computation.uses()
+            rewrite_computation(computation, {"transpose": partial(_transpose, computation.uses())})
 
-            def transpose(w: Writer, x: Instruction, uses: dict[Instruction, int] = uses) -> Instruction:
-                (o,) = x.operands
-                n = _exchanged(x)
-                exchanged = n is not None and uses[o] == 1
-                return w.again(o, *o.operands[::-1], shape=x.shape, dot_dimension_numbers=n) if exchanged else x
 
-            rewrite_computation(computation, {"transpose": transpose})
+def _transpose(uses: Mapping[Instruction, int], w: Writer, x: Instruction) -> Instruction:
+    (o,) = x.operands
+    n = _exchanged(x)
+    if n is None or uses.get(o) != 1:
+        return x
+    return w.again(o, *o.operands[::-1], shape=x.shape, dot_dimension_numbers=n)
 
 
 def _exchanged(x: Instruction) -> DotDimensionNumbers | None:
